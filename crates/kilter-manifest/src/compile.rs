@@ -48,7 +48,7 @@ pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, 
     let mut loaded = load(sources, inputs);
     let (mut problems, mut warnings) = (std::mem::take(&mut loaded.problems), std::mem::take(&mut loaded.warnings));
     let composites = Composites::read(&loaded, inputs.schemas, &mut problems, &mut warnings);
-    let environment = Environment::new(*inputs, &loaded, problems, value::of_variable);
+    let environment = Environment::new(*inputs, sources, &loaded, problems, value::of_variable);
     let defaults = Defaults::compile(&environment, &loaded, &composites);
     let registered = register(&environment, &loaded, &composites, &defaults);
     let mut catalog = resources::compile(&environment, registered, &defaults);
@@ -56,7 +56,10 @@ pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, 
     environment.evaluate_rest();
     catalog.secrets = environment.sensitive_vars();
     warnings.extend(environment.take_warnings());
-    let (problems, secrets) = environment.finish();
+    let (problems, secrets, files) = environment.finish();
+    for file in files {
+        sources.add(file);
+    }
     let compiled = Compiled { catalog, places: AttributeSpans::new(), warnings: sorted(warnings) };
     if problems.is_empty() {
         sources.secrets = secrets;
@@ -64,5 +67,6 @@ pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, 
     }
     // The search for secrets comes last, so that it also covers the parts that a problem kept from compilation.
     sources.secrets = collect_sensitive(&loaded, sources, inputs.schemas, &composites);
+    sources.secrets.extend(secrets);
     (compiled, sorted(problems))
 }

@@ -1,5 +1,6 @@
 //! Variables and facts, evaluated on first use.
 
+mod files;
 mod text;
 
 use std::cell::{Cell, RefCell};
@@ -9,6 +10,7 @@ use kilter_model::expr::{Lookup, Scope};
 use kilter_model::{ResourceRef, Span, Value};
 use rustc_hash::FxHashMap;
 
+use files::Files;
 pub(crate) use text::ParsedText;
 
 use crate::diagnostic::Diagnostic;
@@ -16,6 +18,7 @@ use crate::inputs::Inputs;
 use crate::load::Loaded;
 use crate::mgmt::Terms;
 use crate::own::TextScope;
+use crate::source::{Source, Sources};
 use crate::tree::View;
 
 /// Marks a value as unknown because of a problem that has been reported. Problems that follow from it are not
@@ -59,6 +62,7 @@ pub(crate) struct Environment<'t> {
     owned: RefCell<FxHashMap<EcoString, Lookup>>,
     /// True if the complete manifest was read.
     pub(crate) complete: bool,
+    files: Files<'t>,
 }
 
 struct LazyBinding<'t> {
@@ -76,6 +80,7 @@ enum BindingState {
 impl<'t> Environment<'t> {
     pub(crate) fn new(
         inputs: Inputs<'t>,
+        sources: &'t Sources,
         loaded: &'t Loaded,
         problems: Vec<Diagnostic>,
         convert: Convert<'t>,
@@ -113,6 +118,7 @@ impl<'t> Environment<'t> {
             scope: RefCell::default(),
             owned: RefCell::default(),
             complete: loaded.complete,
+            files: Files::new(sources),
         }
     }
 
@@ -180,12 +186,13 @@ impl<'t> Environment<'t> {
         self.warnings.take()
     }
 
-    pub(crate) fn finish(self) -> (Vec<Diagnostic>, Vec<Span>) {
+    /// Returns the problems, the positions of secrets, and the files that values name.
+    pub(crate) fn finish(self) -> (Vec<Diagnostic>, Vec<Span>, Vec<Source>) {
         let mut problems = self.problems.into_inner();
         if problems.is_empty() && self.is_broken.get() {
             problems.push(Diagnostic::new("resources are missing without a reason: this is a defect of kilter"));
         }
-        (problems, self.secrets.into_inner())
+        (problems, self.secrets.into_inner(), self.files.into_read())
     }
 
     pub(crate) fn report(&self, mut problem: Diagnostic) {

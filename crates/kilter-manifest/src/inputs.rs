@@ -31,6 +31,15 @@ pub trait Loader {
     /// The reason why the text cannot be read.
     fn load(&self, from: &str, path: &str) -> Result<Source, String>;
 
+    /// Loads the text at `path` as [`Loader::load`] does. None if there is no file. Without an implementation, a missing
+    /// file is an error.
+    ///
+    /// # Errors
+    /// The reason why the file cannot be read.
+    fn load_if_exists(&self, from: &str, path: &str) -> Result<Option<Source>, String> {
+        self.load(from, path).map(Some)
+    }
+
     /// Loads the exported resources of other machines that the source named `from` collects.
     ///
     /// The text is a JSON list: `[{"resource": "type[title]", "attributes": {…}}]`. It is empty if there are no

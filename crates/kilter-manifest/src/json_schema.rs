@@ -236,8 +236,19 @@ fn common() -> Map<String, Json> {
                 "required": ["command"],
                 "additionalProperties": false,
             },
+            { "$ref": "#/$defs/template" },
         ] } },
         "required": ["sensitive"],
+        "additionalProperties": false,
+    });
+    let template = json!({
+        "description": "The text that a template makes: the path of a file, or the template itself.",
+        "type": "object",
+        "properties": { "template": { "anyOf": [
+            text,
+            { "type": "object", "properties": { "inline": text }, "required": ["inline"], "additionalProperties": false },
+        ] } },
+        "required": ["template"],
         "additionalProperties": false,
     });
     let reference = json!({
@@ -262,6 +273,7 @@ fn common() -> Map<String, Json> {
         ("expression", expression),
         ("bytes", bytes),
         ("sensitive", sensitive),
+        ("template", template),
         ("reference", reference),
         ("references", references),
         ("meta", meta),
@@ -370,6 +382,7 @@ fn attribute_schema(attribute: &AttributeSchema) -> Json {
         of_type(&attribute.data_type, 0),
         { "$ref": "#/$defs/expression" },
         { "$ref": "#/$defs/sensitive" },
+        { "$ref": "#/$defs/template" },
         { "type": "null" },
     ]);
     let mut schema = Map::new();
@@ -389,6 +402,7 @@ fn of_type(data_type: &DataType, depth: u32) -> Json {
             of_type(inner, depth + 1),
             { "$ref": "#/$defs/expression" },
             { "$ref": "#/$defs/sensitive" },
+            { "$ref": "#/$defs/template" },
         ] }),
         _ => json!({}),
     };

@@ -24,6 +24,7 @@
 //! No top-level module imports another one that imports it, directly or indirectly. From the lowest to the highest:
 //! - text to tree: `source`, `tree`, `scalar`, `yaml`, `fast_yaml` and `json` (fast parsers for common forms);
 //! - other formats to a tree: `mgmt`, `puppet`;
+//! - templates in another language: `jinja`;
 //! - interfaces to the caller: `schemas`, `inputs`, `collect` (resources of other machines);
 //! - names in texts: `environment`, `own` (`self` in members of composite resources, `each`), `outputs`;
 //! - nodes to values: `value`, `for_each` (entries that declare several resources), `output_types` (outputs against the
@@ -48,6 +49,7 @@ mod fast_yaml;
 mod for_each;
 mod index;
 mod inputs;
+mod jinja;
 mod json;
 mod json_schema;
 mod lint;

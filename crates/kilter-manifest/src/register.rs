@@ -364,8 +364,9 @@ impl<'t> Registration<'_, 't> {
         self.environment.own(own.variable(NAME), Value::String(title.clone()));
         for deferred in said.deferred() {
             let Some(expression) = deferred.template.expression() else {
-                let problem =
-                    Diagnostic::new("a list or a mapping with outputs cannot be handed to a composite resource");
+                let problem = Diagnostic::new(
+                    "a list, a mapping or a template with outputs cannot be handed to a composite resource",
+                );
                 self.environment.report(problem.at(deferred.span).hint("hand over the outputs, each as an attribute"));
                 continue;
             };

@@ -1,6 +1,7 @@
 //! Converts nodes to values of the expected data type.
 
 mod names;
+mod template;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -210,6 +211,9 @@ impl<'e, 't> Values<'e, 't> {
             match key.text() {
                 "sensitive" if !view.tree().is_literal() => return self.sensitive(value, wanted),
                 "base64" if value.is_scalar() && takes_bytes(wanted) => return values.bytes(value, wanted),
+                "template" if !view.tree().is_literal() && template::is_wanted(wanted) => {
+                    return values.templated(value, false);
+                }
                 _ => {}
             }
         }
@@ -268,10 +272,10 @@ impl<'e, 't> Values<'e, 't> {
                 self.environment.hide(value.span());
                 return self.bytes(value, &ANY).sealed();
             }
+            (Some((key, value)), None) if key.text() == "template" => return self.templated(value, true).sealed(),
             (Some((key, value)), None) => self.secret_source(key, value),
             _ => {
-                let hint =
-                    "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }, { base64: TEXT }";
+                let hint = "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }, { base64: TEXT }, { template: PATH }";
                 self.environment
                     .report(Diagnostic::new("`sensitive` needs exactly one source").at(view.span()).hint(hint));
                 None
@@ -309,7 +313,7 @@ impl<'e, 't> Values<'e, 't> {
             }
             "command" => value.elements().map(|v| self.argument(v)).collect::<Option<_>>().map(SecretSource::Command),
             other => {
-                let hint = choose(other, &["file", "env", "command", "base64"], "secrets come from");
+                let hint = choose(other, &["file", "env", "command", "base64", "template"], "secrets come from");
                 let message = eco_format!("unknown source of a secret `{other}`");
                 wrong(&message, hint, key);
                 None

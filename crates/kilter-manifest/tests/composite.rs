@@ -276,7 +276,7 @@ fn composite_type_problems_have_places() {
             "  a:\n    attributes: { t: { type: \"Array[String]\", desc: x } }\n",
             "  exec[e]: { command: x }\n  a[y]: { t: [ \"${exec[e].stdout}\" ] }\n",
         ),
-        &["a list or a mapping with outputs cannot be handed to a composite resource"],
+        &["a list, a mapping or a template with outputs cannot be handed to a composite resource"],
     );
     contains(
         wrong("  a:\n    attributes: { t: { type: String, desc: x } }\n", "  a[y]: { t: \"${exec[e].stdout}\" }\n"),

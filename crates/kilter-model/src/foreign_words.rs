@@ -12,7 +12,8 @@ pub const ANY: &str = "*";
 pub const TYPES: &[(&[&str], &str, &str)] = &[
     (&["svc", "systemd", "systemd_service", "systemd_unit", "sysvinit", "daemon", "unit"], "service", ""),
     (&["pkg", "apt", "apt_package", "aptpkg", "yum", "dnf", "zypper", "rpm", "pip", "npm", "gem"], "package", ""),
-    (&["copy", "template", "remote_file", "cookbook_file", "get_url", "assemble", "concat"], "file", ""),
+    (&["template"], "file", " with `content: { template: app.conf.j2 }`"),
+    (&["copy", "remote_file", "cookbook_file", "get_url", "assemble", "concat"], "file", ""),
     (&["directory", "dir", "folder", "mkdir", "remote_directory"], "file", " with `ensure: directory`"),
     (&["link", "symlink"], "file", " with `ensure: link` and `target`"),
     (&["concat_fragment", "concat::fragment"], "file_part", ""),
@@ -144,6 +145,7 @@ const ANSWERS: &[(&[&str], &str)] = &[
         &["loop", "with_items", "with_dict", "for_each", "foreach", "count"],
         "there are no loops: generate the manifest with a program",
     ),
+    (&["template"], "a template is a value: content: { template: app.conf.j2 }"),
     (&["register", "output"], "a resource refers to the output of another: ${exec[title].stdout}"),
     (&["become", "sudo", "become_method"], "remove it: kilter works with the rights of the user that runs it"),
     (&["ignore_errors", "failed_when"], "remove it: a failure stops only the resources that depend on it"),

@@ -51,6 +51,23 @@ impl Environment<'_> {
         self.read(template, bound, view, Template::parse)
     }
 
+    /// Parses the expression of a name in the value at `view`, and replaces `self` and `each` in it.
+    ///
+    /// # Errors
+    /// All errors in it. Their ranges belong to `text`.
+    pub(crate) fn named(&self, text: &str, view: View<'_>) -> Result<ParsedText<Template>, Vec<ExprError>> {
+        let parsed = Template::parse(text).map_err(|error| vec![error])?;
+        let scope = self.scope();
+        let title = |title: &str| self.title(title, view);
+        match Binding::new(&scope, &title).template(&parsed, text)? {
+            None => Ok(ParsedText { parsed, bound: None }),
+            Some(bound) => {
+                let parsed = Template::parse(&bound.text).map_err(|error| vec![error])?;
+                Ok(ParsedText { parsed, bound: Some(bound) })
+            }
+        }
+    }
+
     /// Parses an expression and replaces `self` and `each` in it.
     fn expression(&self, view: View<'_>) -> Option<ParsedText<Expr>> {
         let text = view.text();

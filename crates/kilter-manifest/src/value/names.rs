@@ -65,7 +65,7 @@ impl<'t> Values<'_, 't> {
         sound
     }
 
-    fn check_output(&self, reference: &ResourceRef, output: &EcoString) -> Option<Diagnostic> {
+    pub(super) fn check_output(&self, reference: &ResourceRef, output: &EcoString) -> Option<Diagnostic> {
         if self.is_early {
             return None;
         }

@@ -30,7 +30,7 @@ use crate::names::ResourceRef;
 use crate::value::Value;
 
 pub use comparison::FactComparison;
-pub use template::{Template, is_plain, quoted};
+pub use template::{Template, TextMaker, is_plain, quoted};
 pub(crate) use version::compare as compare_versions;
 
 /// Maximum nesting depth of an expression.

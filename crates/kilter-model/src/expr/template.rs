@@ -31,6 +31,20 @@ enum Form {
     Array(Vec<Template>),
     Hash(Vec<(EcoString, Template)>),
     Sealed(Template),
+    /// A text that a program makes from values.
+    Made(Arc<dyn TextMaker>, Vec<Template>),
+}
+
+/// Makes a text from values, such as a template of another language.
+pub trait TextMaker: std::fmt::Debug + Send + Sync {
+    /// Returns the identity: makers with the same identity make the same text from the same values.
+    fn identity(&self) -> &str;
+
+    /// Returns the text. The values contain no secrets: they have been exposed, and the caller seals the text.
+    ///
+    /// # Errors
+    /// The reason why there is no text, with its place.
+    fn text(&self, values: &[Value]) -> Result<EcoString, EcoString>;
 }
 
 /// Two templates are equal if their source is equal.
@@ -42,6 +56,9 @@ impl PartialEq for Template {
             (Form::Array(one), Form::Array(other)) => one == other,
             (Form::Hash(one), Form::Hash(other)) => one == other,
             (Form::Sealed(one), Form::Sealed(other)) => one == other,
+            (Form::Made(one, values), Form::Made(other, others)) => {
+                one.identity() == other.identity() && values == others
+            }
             _ => false,
         }
     }
@@ -164,6 +181,7 @@ impl Template {
             Form::Array(templates) => templates.iter().for_each(|template| template.find_errors(scope, found)),
             Form::Hash(entries) => entries.iter().for_each(|(_, template)| template.find_errors(scope, found)),
             Form::Sealed(inner) => inner.find_errors(scope, found),
+            Form::Made(_, values) => values.iter().for_each(|template| template.find_errors(scope, found)),
         }
     }
 
@@ -182,6 +200,11 @@ impl Template {
         Template(Arc::new(Form::Hash(entries)))
     }
 
+    /// Creates a template whose text `maker` makes from the values of other templates.
+    pub fn made(maker: Arc<dyn TextMaker>, values: Vec<Template>) -> Template {
+        Template(Arc::new(Form::Made(maker, values)))
+    }
+
     /// Makes the value of the template sensitive.
     #[must_use]
     pub fn sealed(self) -> Template {
@@ -192,7 +215,7 @@ impl Template {
     pub fn is_literal(&self) -> bool {
         match &*self.0 {
             Form::Value(_) => true,
-            Form::Whole(..) | Form::Text(..) => false,
+            Form::Whole(..) | Form::Text(..) | Form::Made(..) => false,
             Form::Array(templates) => templates.iter().all(Template::is_literal),
             Form::Hash(entries) => entries.iter().all(|(_, template)| template.is_literal()),
             Form::Sealed(inner) => inner.is_literal(),
@@ -222,6 +245,7 @@ impl Template {
             Form::Whole(..) | Form::Text(..) => false,
             Form::Array(templates) => templates.iter().any(Template::is_sealed),
             Form::Hash(entries) => entries.iter().any(|(_, template)| template.is_sealed()),
+            Form::Made(_, values) => values.iter().any(Template::is_sealed),
             Form::Sealed(_) => true,
         }
     }
@@ -229,7 +253,7 @@ impl Template {
     /// Returns true if the value is always a text.
     pub fn is_text(&self) -> bool {
         match &*self.0 {
-            Form::Text(..) => true,
+            Form::Text(..) | Form::Made(..) => true,
             Form::Value(value) => value.as_str().is_some(),
             Form::Sealed(inner) => inner.is_text(),
             _ => false,
@@ -242,7 +266,7 @@ impl Template {
         match &*self.0 {
             Form::Value(value) => DataType::infer(value).generalized(),
             Form::Whole(_, node) => kind::data_type(node, sent),
-            Form::Text(..) => DataType::text(),
+            Form::Text(..) | Form::Made(..) => DataType::text(),
             Form::Array(templates) => {
                 DataType::Tuple(templates.iter().map(|template| template.data_type(sent)).collect(), None, None)
             }
@@ -251,7 +275,7 @@ impl Template {
         }
     }
 
-    /// Returns the source text. None for a list, a hash or a value without expressions.
+    /// Returns the source text. None for a list, a hash, a made text or a value without expressions.
     pub fn source(&self) -> Option<&str> {
         match &*self.0 {
             Form::Whole(source, _) | Form::Text(source, _) => Some(source),
@@ -260,8 +284,8 @@ impl Template {
         }
     }
 
-    /// Returns an equivalent single expression: `"a" + string(x)` for `a${x}`. None for a list, a hash or a
-    /// value without expressions.
+    /// Returns an equivalent single expression: `"a" + string(x)` for `a${x}`. None for a list, a hash, a made
+    /// text or a value without expressions.
     pub fn expression(&self) -> Option<EcoString> {
         match &*self.0 {
             Form::Whole(source, _) => Some(source[2..source.len() - 1].into()),
@@ -274,7 +298,7 @@ impl Template {
                 Some(terms.join(" + ").into())
             }
             Form::Sealed(inner) => inner.expression(),
-            Form::Value(_) | Form::Array(_) | Form::Hash(_) => None,
+            Form::Value(_) | Form::Array(_) | Form::Hash(_) | Form::Made(..) => None,
         }
     }
 
@@ -299,6 +323,16 @@ impl Template {
                 Ok(Value::Hash(Arc::new(hash)))
             }
             Form::Sealed(inner) => inner.render(scope).map(Value::sensitive),
+            Form::Made(maker, values) => {
+                let values: Vec<Value> = values.iter().map(|t| t.render(scope)).collect::<Result<_, _>>()?;
+                let is_sealed = values.iter().any(Value::holds_sensitive);
+                let exposed: Vec<Value> = values.iter().map(Value::expose).collect();
+                match maker.text(&exposed) {
+                    Ok(text) if is_sealed => Ok(Value::sensitive(Value::String(text))),
+                    Ok(text) => Ok(Value::String(text)),
+                    Err(message) => Err(EvalError::Failed { message, at: 0..0, hint: None }),
+                }
+            }
         }
     }
 
@@ -314,6 +348,7 @@ impl Template {
             Form::Array(templates) => templates.iter().for_each(|template| template.fact_comparisons(see)),
             Form::Hash(entries) => entries.iter().for_each(|(_, template)| template.fact_comparisons(see)),
             Form::Sealed(inner) => inner.fact_comparisons(see),
+            Form::Made(_, values) => values.iter().for_each(|template| template.fact_comparisons(see)),
         }
     }
 
@@ -342,6 +377,7 @@ impl Template {
             Form::Array(templates) => templates.iter().for_each(|template| template.names(see)),
             Form::Hash(entries) => entries.iter().for_each(|(_, template)| template.names(see)),
             Form::Sealed(inner) => inner.names(see),
+            Form::Made(_, values) => values.iter().for_each(|template| template.names(see)),
         }
     }
 }

@@ -91,6 +91,8 @@ file[/etc/hostname]:
   content: \"web1\\n\"
 ```
 
+`content: { template: app.conf.j2 }` takes the text of a template with loops and conditions.
+
 Reports never show a sensitive content, its diff or its checksum.";
 
 const SOURCE: &str = "\

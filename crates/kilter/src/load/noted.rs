@@ -14,6 +14,8 @@ const COARSE: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub(crate) struct InputFiles {
     files: RefCell<IndexMap<PathBuf, Option<Fingerprint>>>,
+    /// Files that did not exist and are read when they exist.
+    awaited: RefCell<Vec<PathBuf>>,
     /// Directories whose complete content counts.
     trees: RefCell<IndexMap<PathBuf, Vec<Fingerprint>>>,
 }
@@ -75,6 +77,12 @@ impl InputFiles {
         self.files.borrow_mut().entry(path).or_insert_with_key(|path| Fingerprint::of(path));
     }
 
+    /// Records a file that does not exist and would be read if it existed.
+    pub(super) fn note_awaited(&self, path: &Path) {
+        self.note(path);
+        self.awaited.borrow_mut().push(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+    }
+
     /// Records a directory whose content is about to be read.
     pub(super) fn note_tree(&self, path: &Path) {
         self.trees.borrow_mut().entry(path.to_owned()).or_insert_with_key(|path| Fingerprint::of_tree(path));
@@ -85,9 +93,10 @@ impl InputFiles {
         self.trees.borrow().keys().cloned().collect()
     }
 
-    /// Returns the existing files.
+    /// Returns the files to watch: the existing ones, and those that are read when they exist.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.files.borrow().keys().filter(|path| path.is_file()).cloned().collect()
+        let awaited = self.awaited.borrow();
+        self.files.borrow().keys().filter(|path| path.is_file() || awaited.contains(path)).cloned().collect()
     }
 
     /// Returns true if a file may have changed since just before it was read.

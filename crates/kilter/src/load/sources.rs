@@ -1,6 +1,7 @@
 //! Inputs of a compilation: types, facts, included files, secrets.
 
 use std::cell::RefCell;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -182,6 +183,17 @@ impl Loader for LiveIncludes<'_> {
         Ok(source)
     }
 
+    fn load_if_exists(&self, from: &str, path: &str) -> Result<Option<Source>, String> {
+        let read =
+            || -> Result<Option<RecordedSource>, String> { Ok(self.read_if_exists(from, path)?.map(RecordedSource)) };
+        let about = || serde_json::json!([from, path]);
+        let found = self.session.record.record_or_replay("optional file", about, read)?;
+        Ok(found.map(|RecordedSource(source)| {
+            self.taken.borrow_mut().insert((from.into(), path.into()), source.clone());
+            source
+        }))
+    }
+
     fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
         let entry = wanted.to_string();
         let text = self.session.record.record_or_replay(
@@ -204,9 +216,25 @@ impl LiveIncludes<'_> {
         self.collection.into_collected()
     }
 
-    fn read(&self, from: &str, path: &str) -> Result<Source, String> {
+    /// Returns the path that a file names.
+    fn resolve(from: &str, path: &str) -> PathBuf {
         let from_path = from.strip_suffix(" (output)").unwrap_or(from);
-        let file = Path::new(from_path).parent().unwrap_or(Path::new("")).join(path);
+        Path::new(from_path).parent().unwrap_or(Path::new("")).join(path)
+    }
+
+    fn read_if_exists(&self, from: &str, path: &str) -> Result<Option<Source>, String> {
+        let file = LiveIncludes::resolve(from, path);
+        match std::fs::symlink_metadata(&file) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                self.noted.note_awaited(&file);
+                Ok(None)
+            }
+            _ => self.read(from, path).map(Some),
+        }
+    }
+
+    fn read(&self, from: &str, path: &str) -> Result<Source, String> {
+        let file = LiveIncludes::resolve(from, path);
         self.noted.note(&file);
         let opened = trust::open_as(&self.session.trust, "", &file)?;
         if !opened.metadata().is_file() {
@@ -242,6 +270,10 @@ impl Loader for KnownIncludes<'_> {
     fn load(&self, from: &str, path: &str) -> Result<Source, String> {
         let found = self.0.get(&(from.into(), path.into())).cloned();
         found.ok_or_else(|| format!("the plan does not hold {path}, included from {from}"))
+    }
+
+    fn load_if_exists(&self, from: &str, path: &str) -> Result<Option<Source>, String> {
+        Ok(self.0.get(&(from.into(), path.into())).cloned())
     }
 
     fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {

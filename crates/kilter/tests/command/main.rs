@@ -53,6 +53,7 @@ mod status;
 mod storm;
 mod support;
 mod swap;
+mod template;
 mod trust;
 mod types;
 mod unknown_steps;

@@ -6,6 +6,7 @@ mod text;
 use std::cell::{Cell, RefCell};
 
 use ecow::{EcoString, eco_format};
+use indexmap::IndexMap;
 use kilter_model::expr::{Lookup, Scope};
 use kilter_model::{ResourceRef, Span, Value};
 use rustc_hash::FxHashMap;
@@ -15,7 +16,9 @@ pub(crate) use text::ParsedText;
 
 use crate::diagnostic::Diagnostic;
 use crate::inputs::Inputs;
+use crate::layers::Hierarchy;
 use crate::load::Loaded;
+use crate::merge::MergeRule;
 use crate::mgmt::Terms;
 use crate::own::TextScope;
 use crate::source::{Source, Sources};
@@ -66,8 +69,17 @@ pub(crate) struct Environment<'t> {
 }
 
 struct LazyBinding<'t> {
+    /// Its key and its value; none if it is given from outside.
     written: Option<(View<'t>, View<'t>)>,
+    /// Values of several layers, the highest first, instead of one.
+    layers: Option<Box<MergedLayers<'t>>>,
     state: RefCell<BindingState>,
+}
+
+/// Values of a variable in several layers.
+struct MergedLayers<'t> {
+    rule: MergeRule,
+    values: Vec<View<'t>>,
 }
 
 enum BindingState {
@@ -93,11 +105,14 @@ impl<'t> Environment<'t> {
             }
         };
         for (key, value) in loaded.sections("vars").flat_map(View::entries) {
-            let slot = LazyBinding { written: Some((key, value)), state: RefCell::new(BindingState::Waiting) };
-            set(key.text().into(), slot);
+            set(key.text().into(), LazyBinding::written(key, value));
+        }
+        for (name, slot) in loaded.hierarchies.iter().flat_map(LazyBinding::of_layers) {
+            set(name, slot);
         }
         for (name, value) in inputs.overrides {
-            set(name.clone(), LazyBinding { written: None, state: RefCell::new(BindingState::Known(value.clone())) });
+            let state = RefCell::new(BindingState::Known(value.clone()));
+            set(name.clone(), LazyBinding { written: None, layers: None, state });
         }
         let budget = loaded.size().saturating_mul(2).saturating_add(100_000);
         Environment {
@@ -248,7 +263,10 @@ impl<'t> Environment<'t> {
         self.busy.borrow_mut().push(name.clone());
         // The value of a variable does not depend on the resource that uses it.
         let asker = self.within(TextScope::default());
-        let value = (self.convert)(self, view);
+        let value = match &slot.layers {
+            None => (self.convert)(self, view),
+            Some(layers) => self.merged(layers),
+        };
         self.within(asker);
         self.busy.borrow_mut().pop();
         // A cycle has been reported and marked meanwhile.
@@ -259,6 +277,18 @@ impl<'t> Environment<'t> {
         };
         *slot.state.borrow_mut() = state;
         slot.state.borrow().lookup()
+    }
+
+    /// Merges the values of several layers.
+    fn merged(&self, layers: &MergedLayers<'t>) -> Option<Value> {
+        // All problems are reported.
+        let values: Vec<Option<Value>> = layers.values.iter().map(|view| (self.convert)(self, *view)).collect();
+        let values: Vec<Value> = values.into_iter().collect::<Option<_>>()?;
+        let merged = layers.rule.merge(&values);
+        let report = |(at, why): (usize, EcoString)| {
+            self.report(Diagnostic::new(why).at(layers.values[at].span()));
+        };
+        merged.map_err(report).ok()
     }
 
     fn check_weight(&self, value: &Value, view: View<'_>) -> bool {
@@ -286,6 +316,35 @@ impl<'t> Environment<'t> {
             Some(span) => problem.at(span),
             None => problem,
         });
+    }
+}
+
+impl<'t> LazyBinding<'t> {
+    fn written(key: View<'t>, value: View<'t>) -> LazyBinding<'t> {
+        LazyBinding { written: Some((key, value)), layers: None, state: RefCell::new(BindingState::Waiting) }
+    }
+
+    /// Returns the variables of a hierarchy.
+    fn of_layers(hierarchy: &'t Hierarchy) -> impl Iterator<Item = (EcoString, LazyBinding<'t>)> {
+        let mut found: IndexMap<&str, Vec<(View<'t>, View<'t>)>> = IndexMap::new();
+        for layer in &hierarchy.layers {
+            // The last document of a file counts.
+            let entries: IndexMap<&str, (View<'t>, View<'t>)> =
+                Hierarchy::entries(layer).map(|(key, value)| (key.text(), (key, value))).collect();
+            for (name, entry) in entries {
+                found.entry(name).or_default().push(entry);
+            }
+        }
+        found.into_iter().map(|(name, entries)| {
+            let (key, value) = entries[0];
+            let mut slot = LazyBinding::written(key, value);
+            let (rule, _) = hierarchy.rule(name);
+            if rule != MergeRule::First {
+                let values = entries.into_iter().map(|(_, value)| value).collect();
+                slot.layers = Some(Box::new(MergedLayers { rule, values }));
+            }
+            (name.into(), slot)
+        })
     }
 }
 

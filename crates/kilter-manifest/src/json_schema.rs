@@ -4,6 +4,7 @@ use kilter_model::{AttributeSchema, Behaviour, DataType, TypeSchema, to_json};
 use serde_json::map::Entry;
 use serde_json::{Map, Value as Json, json};
 
+use crate::merge::MergeRule;
 use crate::meta::{EVERY, META};
 use crate::schemas::Schemas;
 
@@ -43,6 +44,7 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
                 "type": ["object", "null"],
                 "additionalProperties": true,
             },
+            "data": data(),
             "types": {
                 "description": "Types whose resources stand for others, by name.",
                 "type": ["object", "null"],
@@ -51,7 +53,7 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
             },
             "defaults": { "description": "Defaults of resources, by type; `*` stands for all types." },
             "include": {
-                "description": "Paths of manifests that kilter reads before this one.",
+                "description": "Paths of manifests that kilter reads before this one; they may contain `${facts.NAME}`.",
                 "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
             },
             "collect": {
@@ -73,6 +75,36 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
             "resources": { "$ref": "#/$defs/resources" },
         } },
         "$defs": definitions,
+    })
+}
+
+/// Returns the schema of `data`.
+fn data() -> Json {
+    json!({
+        "description": "Variables from a hierarchy of files.",
+        "type": ["object", "null"],
+        "properties": {
+            "hierarchy": {
+                "description": "Paths of data files, the highest priority first; they may contain `${facts.NAME}`.",
+                "type": "array",
+                "items": { "anyOf": [
+                    { "type": "string" },
+                    {
+                        "type": "object",
+                        "properties": { "path": { "type": "string" }, "required": { "type": "boolean" } },
+                        "required": ["path"],
+                        "additionalProperties": false,
+                    },
+                ] },
+            },
+            "merge": {
+                "description": "Rules that merge the values of several files, by variable.",
+                "type": "object",
+                "additionalProperties": { "enum": MergeRule::NAMES },
+            },
+        },
+        "required": ["hierarchy"],
+        "additionalProperties": false,
     })
 }
 

@@ -13,7 +13,7 @@
 //!
 //! | pass | module | output |
 //! |---|---|---|
-//! | reads the texts with their includes | `load`, `yaml` | `Loaded`: trees |
+//! | reads the texts with their includes and data | `load`, `yaml`, `layers` | `Loaded`: trees |
 //! | reads composite types | `composite` | `Composites` |
 //! | collects variables, and evaluates them on first use | `environment` | `Environment` |
 //! | reads defaults of metaparameters and attributes | `meta`, `attribute_defaults` | `Defaults` |
@@ -26,6 +26,7 @@
 //! - other formats to a tree: `mgmt`, `puppet`;
 //! - templates in another language: `jinja`;
 //! - interfaces to the caller: `schemas`, `inputs`, `collect` (resources of other machines);
+//! - layered data: `merge` (rules for values), `layers` (hierarchies of files);
 //! - names in texts: `environment`, `own` (`self` in members of composite resources, `each`), `outputs`;
 //! - nodes to values: `value`, `for_each` (entries that declare several resources), `output_types` (outputs against the
 //!   attributes that use them), `mismatch`;
@@ -52,8 +53,10 @@ mod inputs;
 mod jinja;
 mod json;
 mod json_schema;
+mod layers;
 mod lint;
 mod load;
+mod merge;
 mod meta;
 mod mgmt;
 mod mismatch;

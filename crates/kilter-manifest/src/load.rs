@@ -6,11 +6,12 @@ use kilter_model::{SourceId, Span};
 use crate::collect::{self, Collect};
 use crate::diagnostic::{Diagnostic, choose};
 use crate::inputs::Inputs;
+use crate::layers::{self, Declaration, Hierarchy, Layer};
 use crate::mgmt::Terms;
 use crate::puppet;
 use crate::source::{Source, Sources};
 use crate::tree::{Tree, View};
-use crate::yaml::{Parsed, parse};
+use crate::yaml::{Parsed, parse, parse_text};
 
 /// Maximum nesting of includes.
 const MAX_DEPTH: usize = 32;
@@ -18,11 +19,13 @@ const MAX_DEPTH: usize = 32;
 /// Maximum number of texts in a compilation.
 const MAX_SOURCES: usize = 10_000;
 
-const SECTIONS: [&str; 6] = ["vars", "types", "defaults", "resources", "include", "collect"];
+const SECTIONS: [&str; 7] = ["vars", "data", "types", "defaults", "resources", "include", "collect"];
 
 /// All texts as trees, in order of increasing priority.
 pub(crate) struct Loaded {
     pub(crate) trees: Vec<Tree>,
+    /// Layered data, in order of increasing priority.
+    pub(crate) hierarchies: Vec<Hierarchy>,
     pub(crate) problems: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
     /// True if the complete manifest was read. Missing names are reported only then.
@@ -39,9 +42,15 @@ impl Loaded {
         self.trees.iter().flat_map(Tree::roots).filter_map(move |root| root.get(name)).filter(|view| view.is_mapping())
     }
 
+    /// Returns the trees of all texts, data files included.
+    pub(crate) fn all_trees(&self) -> impl Iterator<Item = &Tree> {
+        let layers = self.hierarchies.iter().flat_map(|hierarchy| &hierarchy.layers);
+        self.trees.iter().chain(layers.filter_map(|layer| layer.tree.as_ref()))
+    }
+
     /// Returns the number of nodes.
     pub(crate) fn size(&self) -> usize {
-        self.trees.iter().map(Tree::len).sum()
+        self.all_trees().map(Tree::len).sum()
     }
 }
 
@@ -50,6 +59,7 @@ pub(crate) fn load(sources: &mut Sources, inputs: &Inputs<'_>) -> Loaded {
     let ids: Vec<SourceId> = sources.ids().collect();
     let loaded = Loaded {
         trees: Vec::new(),
+        hierarchies: Vec::new(),
         problems: Vec::new(),
         warnings: Vec::new(),
         complete: !sources.is_incomplete,
@@ -73,6 +83,14 @@ struct LoadWalk<'a> {
     done: Vec<EcoString>,
 }
 
+/// Files and collections that a text names.
+#[derive(Default)]
+struct NamedFiles {
+    includes: Vec<(EcoString, Span)>,
+    data: Vec<Declaration>,
+    collects: Vec<(Collect, Span)>,
+}
+
 /// Returns true for a resource in the format of `kilter get --format json`.
 fn is_exported(view: View<'_>) -> bool {
     view.get("resource").is_some_and(View::is_scalar) && view.get("attributes").is_some_and(View::is_mapping)
@@ -93,14 +111,17 @@ impl LoadWalk<'_> {
         }
         self.loaded.complete &= complete;
         self.stack.push(name);
-        let (mut includes, mut collects) = (Vec::new(), Vec::new());
+        let mut named = NamedFiles::default();
         for root in tree.roots() {
-            self.check_root(root, complete, &mut includes, &mut collects);
+            self.check_root(root, complete, &mut named);
         }
-        for (path, span) in includes {
+        for (path, span) in named.includes {
             self.include(id, &path, span);
         }
-        for (wanted, span) in collects {
+        for declaration in named.data {
+            self.data(id, declaration);
+        }
+        for (wanted, span) in named.collects {
             self.collect(id, &wanted, span);
         }
         self.done.extend(self.stack.pop());
@@ -111,13 +132,7 @@ impl LoadWalk<'_> {
         self.loaded.problems.push(problem);
     }
 
-    fn check_root(
-        &mut self,
-        root: View<'_>,
-        complete: bool,
-        includes: &mut Vec<(EcoString, Span)>,
-        collects: &mut Vec<(Collect, Span)>,
-    ) {
+    fn check_root(&mut self, root: View<'_>, complete: bool, named: &mut NamedFiles) {
         if root.is_null() {
             return;
         }
@@ -126,17 +141,24 @@ impl LoadWalk<'_> {
         }
         if !root.is_mapping() {
             let problem = Diagnostic::new(
-                "a manifest is a mapping with the keys `vars`, `types`, `defaults`, `resources`, `include` and \
+                "a manifest is a mapping with the keys `vars`, `data`, `types`, `defaults`, `resources`, `include` and \
                  `collect`",
             );
             return self.report(problem.at(root.span()).hint("begin with `resources:`"));
         }
         for (key, value) in root.entries() {
             match key.text() {
-                "include" => self.check_include(value, includes),
+                "include" => self.check_include(value, &mut named.includes),
+                "data" if value.is_null() => {}
+                "data" => {
+                    let problems = &mut self.loaded.problems;
+                    named.data.push(layers::read(value, self.inputs, &mut |problem| problems.push(problem)));
+                }
                 "collect" => {
                     let problems = &mut self.loaded.problems;
-                    collects.extend(collect::read(value, self.inputs.schemas, &mut |problem| problems.push(problem)));
+                    named
+                        .collects
+                        .extend(collect::read(value, self.inputs.schemas, &mut |problem| problems.push(problem)));
                 }
                 name @ ("vars" | "types" | "defaults" | "resources") if !value.is_mapping() && !value.is_null() => {
                     let hint = match name {
@@ -174,7 +196,13 @@ impl LoadWalk<'_> {
         let one = value.is_scalar() && !value.is_null();
         for path in value.elements().chain(one.then_some(value)) {
             match path.is_scalar() && !path.is_null() {
-                true => includes.push((path.text().into(), path.span())),
+                true => {
+                    let problems = &mut self.loaded.problems;
+                    let found = layers::evaluated_path(path, self.inputs, &mut |problem| problems.push(problem));
+                    // The included file may declare anything.
+                    self.loaded.complete &= found.is_some();
+                    includes.extend(found.map(|found| (found, path.span())));
+                }
                 false => self.report(Diagnostic::new("`include` is a list of paths").at(path.span())),
             }
         }
@@ -194,6 +222,48 @@ impl LoadWalk<'_> {
             }
         };
         self.add(source, span);
+    }
+
+    /// Reads the files of a hierarchy.
+    fn data(&mut self, from: SourceId, mut declaration: Declaration) {
+        let declared = std::mem::take(&mut declaration.layers);
+        let mut hierarchy = Hierarchy::new(declaration);
+        let from = self.sources.get(from).name.clone();
+        for declared in declared {
+            let path = &declared.path;
+            let found = match declared.is_required {
+                true => self.inputs.loader.load(&from, path).map(Some),
+                false => self.inputs.loader.load_if_exists(&from, path),
+            };
+            let source = found.unwrap_or_else(|why| {
+                self.loaded.complete = false;
+                self.report(Diagnostic::new(eco_format!("cannot read the data `{path}`: {why}")).at(declared.span));
+                None
+            });
+            if source.is_some() && self.sources.len() >= MAX_SOURCES {
+                self.loaded.complete = false;
+                self.report(Diagnostic::new(eco_format!("more than {MAX_SOURCES} files")).at(declared.span));
+                break;
+            }
+            let tree = source.map(|source| self.data_file(source));
+            hierarchy.layers.push(Layer { declared, tree });
+        }
+        self.loaded.warnings.extend(hierarchy.warnings());
+        self.loaded.hierarchies.push(hierarchy);
+    }
+
+    fn data_file(&mut self, source: Source) -> Tree {
+        let id = self.sources.add(source);
+        let Parsed { tree, problems, warnings, complete, terms: _ } = parse_text(id, self.sources);
+        self.loaded.problems.extend(problems);
+        self.loaded.warnings.extend(warnings);
+        if !complete {
+            self.loaded.broken.push(id);
+        }
+        self.loaded.complete &= complete;
+        let problems = &mut self.loaded.problems;
+        layers::check(&tree, &mut |problem| problems.push(problem));
+        tree
     }
 
     /// Adds resources that other machines export, in the same way as an include.

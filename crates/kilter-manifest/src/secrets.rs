@@ -20,7 +20,7 @@ pub(crate) fn collect_sensitive(
 ) -> Vec<Span> {
     let names = sensitive_names(schemas, composites);
     let mut spans = Vec::new();
-    for tree in &loaded.trees {
+    for tree in loaded.all_trees() {
         if loaded.broken.contains(&tree.source) {
             find_in_text(tree.source, &sources.get(tree.source).text, &names, &mut spans);
         }

@@ -108,7 +108,7 @@ struct GraphReader {
 const SECTIONS: [&str; 5] = ["graph", "comment", "resources", "edges", "collect"];
 
 /// Sections that only manifests have.
-const OF_MANIFESTS: [&str; 4] = ["vars", "types", "defaults", "include"];
+const OF_MANIFESTS: [&str; 5] = ["vars", "data", "types", "defaults", "include"];
 
 impl GraphReader {
     fn report(&mut self, problem: Diagnostic) {

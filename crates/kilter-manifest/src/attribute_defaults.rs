@@ -108,6 +108,11 @@ impl<'t> AttributeDefaults<'t> {
 }
 
 impl<'t> AttributeDefault<'t> {
+    /// Returns the value as written.
+    pub(crate) fn view(&self) -> View<'t> {
+        self.view
+    }
+
     /// Evaluates the default for an attribute, which may differ between providers.
     pub(crate) fn value(&self, environment: &Environment<'t>, attribute: &AttributeSchema) -> DefaultValue {
         if let Some(value) = self.value.get().filter(|_| std::ptr::eq(self.attribute, attribute)) {

@@ -5,8 +5,9 @@ use kilter_model::Catalog;
 use crate::composite::Composites;
 use crate::diagnostic::{Diagnostic, sorted};
 use crate::environment::Environment;
+use crate::index::Index;
 use crate::inputs::Inputs;
-use crate::load::load;
+use crate::load::{Loaded, load};
 use crate::meta::Defaults;
 use crate::places::AttributeSpans;
 use crate::register::register;
@@ -45,15 +46,41 @@ pub fn compile(sources: &mut Sources, inputs: &Inputs<'_>) -> Result<Compiled, V
 /// If there are problems, the catalog only helps to find more of them. It lacks resources of unknown types and
 /// invalid attributes.
 pub fn compile_partly(sources: &mut Sources, inputs: &Inputs<'_>) -> (Compiled, Vec<Diagnostic>) {
+    compile_with(sources, inputs, &mut |_| {})
+}
+
+/// State at the end of a compilation.
+pub(crate) struct Compilation<'a, 't> {
+    pub(crate) environment: &'a Environment<'t>,
+    pub(crate) loaded: &'t Loaded,
+    pub(crate) index: &'a Index<'t>,
+    pub(crate) defaults: &'a Defaults<'t>,
+    pub(crate) catalog: &'a Catalog,
+}
+
+/// Compiles manifests, and shows `see` the state at the end.
+pub(crate) fn compile_with(
+    sources: &mut Sources,
+    inputs: &Inputs<'_>,
+    see: &mut dyn FnMut(&Compilation<'_, '_>),
+) -> (Compiled, Vec<Diagnostic>) {
     let mut loaded = load(sources, inputs);
     let (mut problems, mut warnings) = (std::mem::take(&mut loaded.problems), std::mem::take(&mut loaded.warnings));
     let composites = Composites::read(&loaded, inputs.schemas, &mut problems, &mut warnings);
     let environment = Environment::new(*inputs, sources, &loaded, problems, value::of_variable);
     let defaults = Defaults::compile(&environment, &loaded, &composites);
     let registered = register(&environment, &loaded, &composites, &defaults);
-    let mut catalog = resources::compile(&environment, registered, &defaults);
+    let (mut catalog, index) = resources::compile(&environment, registered, &defaults);
     defaults.attributes.check_rest(&environment);
     environment.evaluate_rest();
+    see(&Compilation {
+        environment: &environment,
+        loaded: &loaded,
+        index: &index,
+        defaults: &defaults,
+        catalog: &catalog,
+    });
+    drop(index);
     catalog.secrets = environment.sensitive_vars();
     warnings.extend(environment.take_warnings());
     let (problems, secrets, files) = environment.finish();

@@ -177,6 +177,11 @@ impl<'t> Environment<'t> {
         self.problems.borrow().len()
     }
 
+    /// Forgets all problems after the first `count`.
+    pub(crate) fn forget_problems_after(&self, count: usize) {
+        self.problems.borrow_mut().truncate(count);
+    }
+
     /// Allows or forbids to fetch secrets; returns the previous state.
     pub(crate) fn allow_fetches(&self, is_allowed: bool) -> bool {
         self.fetches.replace(is_allowed)

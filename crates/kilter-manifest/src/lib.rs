@@ -33,6 +33,7 @@
 //! - references to resources: `types`, `index`;
 //! - tree to type: `definition`;
 //! - warnings about whole manifests: `lint`;
+//! - explanations of values: `explain`, above all others;
 //! - problems: [`Diagnostic`], `render`, `places`, `scalar_span`, `secrets` (masks of secrets).
 //!
 //! *Start from* [`compile`] and [`Inputs`].
@@ -45,6 +46,7 @@ mod composite;
 mod definition;
 mod diagnostic;
 mod environment;
+mod explain;
 mod export;
 mod fast_yaml;
 mod for_each;
@@ -84,6 +86,7 @@ pub use collect::{Collect, RESERVED};
 pub use compile::{Compiled, compile, compile_partly};
 pub use definition::{Defined, define};
 pub use diagnostic::Diagnostic;
+pub use explain::{Contribution, ExplainedValue, Explanation, Part, Subject, explain};
 pub use inputs::{Facts, Inputs, Loader, SecretSource, Secrets};
 pub use json_schema::json_schema;
 pub use lint::lint;

@@ -23,12 +23,12 @@ struct ExplicitName {
     name: EcoString,
 }
 
-/// Compiles the catalog. It is complete only if there were no problems.
+/// Compiles the catalog. It is complete only if there were no problems. Also returns the index of all resources.
 pub(crate) fn compile<'t>(
     environment: &Environment<'t>,
     registered: Registered<'t>,
     defaults: &Defaults<'t>,
-) -> Catalog {
+) -> (Catalog, Index<'t>) {
     let Registered { index, composites, kept, left_out, doubtful, repeated } = registered;
     let resources = Vec::with_capacity(kept as usize);
     let mut catalog = Catalog { resources, composites, left_out, ..Catalog::default() };
@@ -69,7 +69,7 @@ pub(crate) fn compile<'t>(
     export::add(&mut catalog, &is_declared, environment);
     parts::fold(&mut catalog, &is_exported, &may_be_declared, environment);
     catalog.resources.extend(repeated);
-    catalog
+    (catalog, index)
 }
 
 /// Compiles the resources that are written a second time, because providers check them too. Their relations are

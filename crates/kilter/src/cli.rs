@@ -99,6 +99,13 @@ pub(crate) enum Command {
     /// Check manifests without touching the machine: show all problems and warnings
     #[command(after_help = examples::CHECK)]
     Check(CheckManifestArgs),
+    /// Explain a value: the file and line that it comes from, and everything that contributed
+    #[command(
+        after_help = examples::EXPLAIN,
+        override_usage = "kilter explain [OPTIONS] <vars.NAME> <MANIFEST>...\n       kilter explain [OPTIONS] \
+                          <TYPE[TITLE]> [ATTRIBUTE] <MANIFEST>..."
+    )]
+    Explain(ExplainArgs),
     /// Bring the machine to the declared state and keep it there: watch, repair, and reload the manifest
     #[command(after_help = examples::RUN)]
     Run(RunArgs),
@@ -348,6 +355,20 @@ pub(crate) struct CheckManifestArgs {
     #[command(flatten)]
     pub(crate) input: ManifestArgs,
     /// Format of the problems and warnings
+    #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
+    pub(crate) format: ReportFormat,
+}
+
+/// Arguments of `kilter explain`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// A variable, written `vars.NAME`, or a resource, written `type[title]`. Before the manifests of a resource, one of
+    /// its attributes [default: all that have a value]
+    #[arg(value_name = "SUBJECT")]
+    pub(crate) subject: String,
+    #[command(flatten)]
+    pub(crate) input: ManifestArgs,
+    /// Format of the explanation
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: ReportFormat,
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 use ecow::{EcoString, eco_format};
 use indexmap::IndexMap;
 use kilter_manifest::{
-    Compiled, Diagnostic, Inputs, MAX_SHOWN_PROBLEMS, Source, Sources, compile_partly, lint, render, render_warnings,
-    to_json,
+    Compiled, Diagnostic, Explanation, Inputs, MAX_SHOWN_PROBLEMS, Source, Sources, Subject, compile_partly, lint,
+    render, render_warnings, to_json,
 };
 use kilter_model::{RelationKind, Value};
 use kilter_process::trust::TrustedFile;
@@ -286,8 +286,43 @@ impl<'a> Texts<'a> {
     }
 }
 
+/// Compiles manifests and explains a value.
+///
+/// # Errors
+/// If a manifest could not be read or has problems, or the value does not exist; reported.
+pub(crate) fn explain(
+    session: &Session,
+    args: &ManifestArgs,
+    subject: Subject<'_>,
+    audience: ErrorFormat,
+    registry: &Registry,
+) -> Result<(Explanation, Sources), Exit> {
+    let explained = |texts: Texts<'_>| {
+        let (sources, explanation) = with_inputs(session, &texts, registry, |sources, inputs| {
+            kilter_manifest::explain(sources, inputs, subject)
+        });
+        match explanation {
+            Ok(explanation) => Ok((explanation, sources)),
+            Err(problems) => Err(diagnostics::print(&problems, &sources, audience)),
+        }
+    };
+    manifests(session, args, &InputFiles::default(), None, ManifestKind::FileOrPipe, explained).map(|(found, _)| found)
+}
+
 /// Compiles texts. Returns the sources with all includes, and all problems.
 fn compile_texts(session: &Session, texts: &Texts<'_>, registry: &Registry) -> (Sources, Compiled, Vec<Diagnostic>) {
+    let (sources, (compiled, problems)) = with_inputs(session, texts, registry, compile_partly);
+    register_secrets(&session.record, &compiled, &sources);
+    (sources, compiled, problems)
+}
+
+/// Calls `compile` with the sources of texts and the inputs of a compilation.
+fn with_inputs<T>(
+    session: &Session,
+    texts: &Texts<'_>,
+    registry: &Registry,
+    compile: impl FnOnce(&mut Sources, &Inputs<'_>) -> T,
+) -> (Sources, T) {
     let mut sources = Sources::new();
     for source in &texts.given {
         sources.add(source.clone());
@@ -302,9 +337,8 @@ fn compile_texts(session: &Session, texts: &Texts<'_>, registry: &Registry) -> (
         loader: texts.includes.as_loader(),
         overrides: &texts.vars,
     };
-    let (compiled, problems) = compile_partly(&mut sources, &inputs);
-    register_secrets(&session.record, &compiled, &sources);
-    (sources, compiled, problems)
+    let compiled = compile(&mut sources, &inputs);
+    (sources, compiled)
 }
 
 fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry: &Registry) -> Result<Loaded, Exit> {

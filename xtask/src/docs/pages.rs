@@ -61,13 +61,14 @@ pub(super) const TABLE: [Page; 25] = [
 ];
 
 /// All commands, in the order of the manual.
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "types",
     "get",
     "set",
     "act",
     "plan",
     "check",
+    "explain",
     "apply",
     "run",
     "status",

@@ -41,6 +41,17 @@ checks types, attributes, values, relations and cycles, and warns about probable
 and changes no resource, and runs no guard. It exits with 0 if there is no problem, 1 otherwise.
 With `--strict error` it also exits with 1 if there is a warning.";
 
+pub(super) const EXPLAIN: &str = "\
+Examples:
+  kilter explain vars.ntp_servers site.yaml             the layers of a variable, and the merge rule
+  kilter explain 'file[/etc/app.conf]' mode site.yaml   the place of an attribute
+  kilter explain 'file[/etc/app.conf]' site.yaml        all attributes
+  kilter explain vars.port site.yaml --format json | jq .values[0].tried
+
+`*` marks the places that contribute to the value. `explain` compiles the manifests as `check` does: it
+reads and changes no resource. Secrets stay hidden. It exits with 0 if the value can be explained,
+1 otherwise.";
+
 pub(super) const RUN: &str = "\
 Examples:
   kilter run web.yaml

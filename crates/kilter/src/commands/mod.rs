@@ -5,6 +5,7 @@ pub(crate) mod apply;
 pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod completions;
+pub(crate) mod explain;
 pub(crate) mod facts;
 pub(crate) mod get;
 pub(crate) mod graph;
@@ -57,6 +58,7 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         Command::Set(args) => in_session(&|session| set::run(args, session)),
         Command::Act(args) => in_session(&|session| act::run(args, session)),
         Command::Types(args) => in_session(&|session| types::run(args, session)),
+        Command::Explain(args) => in_session(&|session| explain::run(args, session)),
         Command::Facts(args) => in_session(&|session| facts::run(args, session)),
         Command::Graph(args) => in_session(&|session| graph::run(args, session)),
         Command::Provider(args) => provider::run(args, global, &in_session),

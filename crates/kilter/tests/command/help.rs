@@ -3,10 +3,11 @@
 use crate::support::{Place, snapshot};
 
 /// All commands.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "apply",
     "plan",
     "check",
+    "explain",
     "run",
     "clean",
     "get",

@@ -12,6 +12,7 @@ mod contested;
 mod embedded;
 mod etcd;
 mod exit_codes;
+mod explain;
 mod facts;
 mod get;
 mod graph;

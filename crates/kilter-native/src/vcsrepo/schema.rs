@@ -28,22 +28,23 @@ resources:
     ensure: absent
 ```
 
-With `present`, the checkout is at `revision` as last fetched: kilter contacts the source only if it does not have the \
-revision. With `latest`, each check asks the source for the commit of `revision` (`git ls-remote`). A plan shows the \
-present and the new commit. Without `revision`, `latest` follows the default branch of the source, and `present` accepts \
-every commit. A `bare` repository is fetched once.
+With `present`, the checkout is at `revision` as last fetched: kilter contacts the source only if it does not have \
+the revision. With `latest`, each check asks the source for the commit of `revision` (`git ls-remote`). A plan shows \
+the present and the new commit. Without `revision`, `latest` follows the default branch of the source, and `present` \
+accepts every commit. A `bare` repository is fetched once.
 
 kilter checks the commit, the address of the source, deleted files and submodules. It restores deleted files. It \
-never discards local changes unless `force` is `true`: \
-changed and untracked files stay, an update that would overwrite them fails, and so does an update from commits that \
-the source does not have. Local commits on top of the declared branch are in sync. With `force`, changed files are \
-differences. Untracked files stay, unless they are in the way.
+never discards local changes unless `force` is `true`: changed and untracked files stay, an update that would \
+overwrite them fails, and so does an update from commits that the source does not have. Local commits on top of the \
+declared branch are in sync. With `force`, changed files are differences. Untracked files stay, unless they are in \
+the way.
 
 git runs as `user`, without hooks and without questions: keys and credentials must work without a terminal. As root, \
-kilter runs git only in a checkout of root or of `user`, below directories that no other user can change, because the \
-configuration of a repository can contain commands. A foreign checkout is replaced if `force` is `true`. kilter lets \
-`user` read a checkout or a local source of root in spite of git's `safe.directory`. Submodules with addresses in the \
-file system are refused, as by git itself.";
+kilter runs git only in a checkout of root or of `user`, below directories that no other user can change, because \
+the configuration of a repository can contain commands. A foreign checkout is replaced if `force` is `true`. kilter \
+lets `user` read a checkout or a local source of root in spite of git's `safe.directory`. git keeps the address of \
+the source in the checkout, where others may read it: name no password there. Submodules with addresses in the file \
+system are refused, as by git itself.";
 
 pub(super) fn schema() -> TypeSchema {
     TypeSchema::new("vcsrepo", DESC)

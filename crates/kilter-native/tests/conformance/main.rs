@@ -9,6 +9,7 @@ mod notify;
 mod parts;
 mod sysctl;
 mod tree;
+mod vcsrepo;
 
 use kilter_devkit::conformance::Report;
 

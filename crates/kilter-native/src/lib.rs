@@ -1,8 +1,8 @@
 //! The built-in resource types.
 //!
-//! [`native`] returns their providers: `block`, `exec`, `exported`, `file`, `file_part`, `group`, `host`, `ini`, `kv`,
-//! `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `sysctl`, `test`, `timer`, `user`, `value`,
-//! `vcsrepo`. Each reads and changes a given system: the real system, or a test system below a directory.
+//! [`native`] returns their providers: `archive`, `block`, `exec`, `exported`, `file`, `file_part`, `group`, `host`,
+//! `ini`, `kv`, `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `sysctl`, `test`, `timer`, `user`,
+//! `value`, `vcsrepo`. Each reads and changes a given system: the real system, or a test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
 //! child processes.
@@ -10,6 +10,7 @@
 //! *Start from* [`native`] and a provider such as [`HostProvider`].
 
 mod accounts;
+mod archive;
 mod block;
 mod builtin;
 mod edit;
@@ -45,6 +46,7 @@ use std::sync::Arc;
 use kilter_provider::{Provider, World};
 
 pub use accounts::{RealRunner, Runner, System};
+pub use archive::ArchiveProvider;
 pub use block::BlockProvider;
 pub use exec::ExecProvider;
 pub use exported::ExportedProvider;
@@ -74,6 +76,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
     let turn = edit::Turn::default();
     vec![
+        Arc::new(ArchiveProvider::sharing(accounts.clone())),
         Arc::new(BlockProvider::sharing(Arc::clone(&turn))),
         Arc::new(ExecProvider::sharing(accounts.clone())),
         Arc::new(ExportedProvider::new(Arc::clone(&world))),

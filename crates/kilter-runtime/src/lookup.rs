@@ -134,7 +134,7 @@ impl<'a> Lookup<'a> {
         index.contains(path.trim_end_matches('/'))
     }
 
-    /// Returns the nearest resource above a path, the path itself excluded.
+    /// Returns the nearest resource above a path by name or identity, the path itself excluded.
     pub(crate) fn above(&self, provider: u16, path: &str) -> Option<ResourceId> {
         let mut path = path;
         while let Some(slash) = path.rfind('/') {
@@ -142,7 +142,7 @@ impl<'a> Lookup<'a> {
             if parent == path {
                 return None;
             }
-            if let Some(found) = self.named(provider, parent) {
+            if let Some(found) = self.identified(provider, parent) {
                 return Some(found);
             }
             path = parent;

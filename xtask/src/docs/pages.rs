@@ -32,8 +32,9 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 25] = [
+pub(super) const TABLE: [Page; 26] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
+    of_type!("archive"),
     of_type!("block"),
     of_type!("cron"),
     of_type!("exec"),

@@ -415,6 +415,7 @@ pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(Au
     add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("file", path) });
     add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("mount", path) });
     add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("vcsrepo", path) });
+    add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("archive", path) });
     for (attribute, type_name) in [("owner", "user"), ("group", "group")] {
         if let Some(account) = should.get(attribute) {
             // An account with this number matches too, however it is written here. A file can get a number without

@@ -123,6 +123,9 @@ pub(super) enum FileError {
     /// A content did not arrive.
     #[error("cannot download {url}: {reason}")]
     Download { url: String, reason: String },
+    /// A member of an archive cannot be read.
+    #[error("cannot unpack {path}: {reason}")]
+    Archive { path: String, reason: String },
     /// The path is not absolute or not normal.
     #[error("`{0}` is not an absolute path without `.`, `..` and `//`")]
     NotNormal(String),

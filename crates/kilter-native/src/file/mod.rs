@@ -44,6 +44,7 @@ mod time;
 mod tree_apply;
 mod tree_diff;
 mod tree_removals;
+pub(crate) mod unpack;
 mod validate_cmd;
 pub(crate) mod whole;
 

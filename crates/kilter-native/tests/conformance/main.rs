@@ -2,6 +2,7 @@
 //! get it.
 
 mod accounts;
+mod archive;
 mod exec;
 mod file;
 mod host;

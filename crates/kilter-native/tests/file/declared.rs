@@ -92,6 +92,7 @@ fn a_file_comes_after_its_directory_mount_owner_group_and_source() {
         "file[/a/b] Ancestor",
         "mount[/a/b] Ancestor",
         "vcsrepo[/a/b] Ancestor",
+        "archive[/a/b] Ancestor",
         "user[app] Name",
         "group[7] Number",
         "file[/src] Name",

@@ -14,6 +14,7 @@ struct Requirement {
 const REQUIREMENTS: [Requirement; 35] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
+    Requirement { program: "age", package: "age" },
     // Drops rights and capabilities.
     Requirement { program: "setpriv", package: "util-linux" },
     // Locks a file.

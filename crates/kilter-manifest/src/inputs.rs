@@ -62,6 +62,41 @@ pub enum SecretSource {
     Env(EcoString),
     /// Output of a command, without the final line break.
     Command(Vec<EcoString>),
+    /// Content of an encrypted file, without the final line break.
+    Encrypted(EncryptedSecret),
+}
+
+/// A secret in an encrypted file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncryptedSecret {
+    /// Program that encrypted it.
+    pub program: EncryptionProgram,
+    /// Name of the manifest that contains the path.
+    pub from: EcoString,
+    /// Path of the file, relative to the manifest.
+    pub path: EcoString,
+    /// `age`: path of the identity. `systemd_creds`: name of the credential. None for the default.
+    pub option: Option<EcoString>,
+}
+
+/// Program that encrypts secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncryptionProgram {
+    /// age.
+    Age,
+    /// systemd-creds.
+    SystemdCreds,
+}
+
+impl EncryptionProgram {
+    /// Returns the program of a key below `sensitive`, and the name of its option.
+    pub(crate) fn of_key(key: &str) -> Option<(EncryptionProgram, &'static str)> {
+        match key {
+            "age" => Some((EncryptionProgram::Age, "identity")),
+            "systemd_creds" => Some((EncryptionProgram::SystemdCreds, "name")),
+            _ => None,
+        }
+    }
 }
 
 /// Fetches sensitive values.

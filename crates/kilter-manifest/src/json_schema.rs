@@ -269,6 +269,8 @@ fn common() -> Map<String, Json> {
                 "additionalProperties": false,
             },
             { "$ref": "#/$defs/template" },
+            encrypted("age", "identity"),
+            encrypted("systemd_creds", "name"),
         ] } },
         "required": ["sensitive"],
         "additionalProperties": false,
@@ -313,6 +315,25 @@ fn common() -> Map<String, Json> {
     .into_iter()
     .map(|(name, schema)| (name.to_owned(), schema))
     .collect()
+}
+
+/// Returns the schema of the source of an encrypted secret.
+fn encrypted(key: &str, option: &str) -> Json {
+    let text = json!({ "type": "string" });
+    json!({
+        "type": "object",
+        "properties": { key: { "anyOf": [
+            text,
+            {
+                "type": "object",
+                "properties": { "file": text, option: text },
+                "required": ["file"],
+                "additionalProperties": false,
+            },
+        ] } },
+        "required": [key],
+        "additionalProperties": false,
+    })
 }
 
 fn metaparameter(name: &str, data_type: &str, desc: &str) -> (String, Json) {

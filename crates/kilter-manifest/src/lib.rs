@@ -87,7 +87,7 @@ pub use compile::{Compiled, compile, compile_partly};
 pub use definition::{Defined, define};
 pub use diagnostic::Diagnostic;
 pub use explain::{Contribution, ExplainedValue, Explanation, Part, Subject, explain};
-pub use inputs::{Facts, Inputs, Loader, SecretSource, Secrets};
+pub use inputs::{EncryptedSecret, EncryptionProgram, Facts, Inputs, Loader, SecretSource, Secrets};
 pub use json_schema::json_schema;
 pub use lint::lint;
 pub use places::AttributeSpans;

@@ -54,7 +54,7 @@ fn scalars(value: View<'_>, spans: &mut Vec<Span>, depth: u32) {
         spans.push(value.span());
     } else if depth < 64 {
         value.elements().for_each(|element| scalars(element, spans, depth + 1));
-        let reference = |key: &str| depth == 0 && matches!(key, "file" | "env" | "command");
+        let reference = |key: &str| depth == 0 && matches!(key, "file" | "env" | "command" | "age" | "systemd_creds");
         value.entries().filter(|(key, _)| !reference(key.text())).for_each(|(_, v)| scalars(v, spans, depth + 1));
     }
 }

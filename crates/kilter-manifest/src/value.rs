@@ -13,7 +13,7 @@ use kilter_model::{DataType, Field, Hash, Value};
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::{Environment, ParsedText};
 use crate::index::Index;
-use crate::inputs::SecretSource;
+use crate::inputs::{EncryptedSecret, EncryptionProgram, SecretSource};
 use crate::outputs::Outputs;
 use crate::scalar;
 use crate::tree::{NodeKind, View};
@@ -275,7 +275,7 @@ impl<'e, 't> Values<'e, 't> {
             (Some((key, value)), None) if key.text() == "template" => return self.templated(value, true).sealed(),
             (Some((key, value)), None) => self.secret_source(key, value),
             _ => {
-                let hint = "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }, { base64: TEXT }, { template: PATH }";
+                let hint = "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }, { base64: TEXT }, { template: PATH }, { age: PATH }, { systemd_creds: PATH }";
                 self.environment
                     .report(Diagnostic::new("`sensitive` needs exactly one source").at(view.span()).hint(hint));
                 None
@@ -312,13 +312,35 @@ impl<'e, 't> Values<'e, 't> {
                 None
             }
             "command" => value.elements().map(|v| self.argument(v)).collect::<Option<_>>().map(SecretSource::Command),
+            key if EncryptionProgram::of_key(key).is_some() => self.encrypted(key, value),
             other => {
-                let hint = choose(other, &["file", "env", "command", "base64", "template"], "secrets come from");
+                let known = ["file", "env", "command", "base64", "template", "age", "systemd_creds"];
+                let hint = choose(other, &known, "secrets come from");
                 let message = eco_format!("unknown source of a secret `{other}`");
                 wrong(&message, hint, key);
                 None
             }
         }
+    }
+
+    /// Returns the source below `age` or `systemd_creds`: a path, or a mapping with `file` and an option.
+    fn encrypted(&self, key: &str, view: View<'t>) -> Option<SecretSource> {
+        let (program, option) = EncryptionProgram::of_key(key)?;
+        let is_text = |view: View<'_>| view.is_scalar() && !view.is_null();
+        let known = |(name, value): (View<'_>, View<'_>)| [option, "file"].contains(&name.text()) && is_text(value);
+        let file = if view.is_mapping() { view.get("file") } else { Some(view) };
+        let Some(file) = file.filter(|file| is_text(*file) && view.entries().all(known)) else {
+            let hint = eco_format!("such as {{ {key}: db.secret }} or {{ {key}: {{ file: db.secret, {option}: … }} }}");
+            let problem = Diagnostic::new(eco_format!("`{key}` is the path of an encrypted file"));
+            self.environment.report(problem.at(view.span()).hint(hint));
+            return None;
+        };
+        let option = match view.get(option) {
+            Some(option) => Some(self.argument(option)?),
+            None => None,
+        };
+        let (from, path) = (self.environment.file_name(view.span().source), self.argument(file)?);
+        Some(SecretSource::Encrypted(EncryptedSecret { program, from, path, option }))
     }
 
     fn argument(&self, view: View<'t>) -> Option<EcoString> {
@@ -332,7 +354,9 @@ impl<'e, 't> Values<'e, 't> {
 /// Removes the final line break of a file or of the output of a command.
 fn trimmed(value: Value, source: &SecretSource) -> Value {
     match (value.unwrap_sensitive(), source) {
-        (Value::String(text), SecretSource::File(_) | SecretSource::Command(_)) if text.ends_with('\n') => {
+        (Value::String(text), SecretSource::File(_) | SecretSource::Command(_) | SecretSource::Encrypted(_))
+            if text.ends_with('\n') =>
+        {
             let line = &text[..text.len() - 1];
             Value::from(line.strip_suffix('\r').unwrap_or(line))
         }

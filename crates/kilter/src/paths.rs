@@ -49,6 +49,14 @@ pub(crate) fn plan_keys_dir() -> Option<PathBuf> {
     }
 }
 
+/// Returns the default identity of age; none if the user has no home.
+pub(crate) fn age_identity() -> Option<PathBuf> {
+    match is_root() {
+        true => Some(PathBuf::from("/etc/kilter/age.key")),
+        false => Some(xdg("XDG_CONFIG_HOME", ".config")?.join("kilter/age.key")),
+    }
+}
+
 /// Returns the directories of providers from the environment: `KILTER_PROVIDERS`, separated by colons.
 pub(crate) fn given_providers_dirs() -> Vec<PathBuf> {
     env::var_os("KILTER_PROVIDERS").map(|list| directories(&list)).unwrap_or_default()

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use indexmap::IndexMap;
-use kilter_manifest::{Collect, Loader, Schemas, SecretSource, Secrets, Source};
+use kilter_manifest::{Collect, EncryptedSecret, EncryptionProgram, Loader, Schemas, SecretSource, Secrets, Source};
 use kilter_model::expr::Lookup;
 use kilter_model::{TypeSchema, Value};
 use kilter_process::Capture;
@@ -21,10 +21,13 @@ use crate::collected::Collected;
 use crate::facts::Gathered;
 use crate::session::Session;
 use crate::world::Collector;
-use crate::{trust, world};
+use crate::{paths, trust, world};
 
 /// Maximum size of a secret in bytes.
 const LARGEST_SECRET: usize = 1 << 20;
+
+/// Maximum size of an encrypted secret in bytes, with its header and encoding.
+const LARGEST_ENCRYPTED: usize = 2 * LARGEST_SECRET;
 
 /// Types of a registry.
 pub(crate) struct Types<'r>(pub(crate) &'r Registry);
@@ -308,6 +311,13 @@ impl Secrets for SecretsFrom<'_> {
     }
 }
 
+fn program_name(program: EncryptionProgram) -> &'static str {
+    match program {
+        EncryptionProgram::Age => "age",
+        EncryptionProgram::SystemdCreds => "systemd-creds",
+    }
+}
+
 /// Returns the source of a secret as JSON.
 fn about(source: &SecretSource) -> serde_json::Value {
     match source {
@@ -316,6 +326,9 @@ fn about(source: &SecretSource) -> serde_json::Value {
         SecretSource::Command(argv) => {
             serde_json::json!({ "command": argv.iter().map(EcoString::as_str).collect::<Vec<_>>() })
         }
+        SecretSource::Encrypted(EncryptedSecret { program, from, path, option }) => serde_json::json!({
+            "encrypted": program_name(*program), "from": from.as_str(), "file": path.as_str(), "option": option.as_deref(),
+        }),
     }
 }
 
@@ -336,6 +349,7 @@ impl SecretsFrom<'_> {
                 .map(std::os::unix::ffi::OsStringExt::into_vec)
                 .ok_or_else(|| format!("the environment variable {name} is not set"))?,
             SecretSource::Command(argv) => self.output(argv)?,
+            SecretSource::Encrypted(secret) => self.decrypted(secret)?,
         };
         if bytes.len() > LARGEST_SECRET {
             return Err(format!("it is larger than {} MiB", LARGEST_SECRET >> 20));
@@ -351,6 +365,35 @@ fn is_named_pipe(path: &Path) -> bool {
 }
 
 impl SecretsFrom<'_> {
+    /// Returns the content of an encrypted file. The program reads the file from its standard input, and its arguments
+    /// contain no secret.
+    fn decrypted(&self, secret: &EncryptedSecret) -> Result<Vec<u8>, String> {
+        let file = LiveIncludes::resolve(&secret.from, &secret.path);
+        let opened = trust::open_as(&self.session.trust, "", &file)?;
+        let content = super::bounded(&file, &opened, LARGEST_ENCRYPTED as u64)?;
+        let program = program_name(secret.program);
+        let mut invocation = executable::invocation(program, self.timeout);
+        invocation.args = match secret.program {
+            EncryptionProgram::Age => {
+                let identity = secret.option.as_deref().map(PathBuf::from).or_else(paths::age_identity);
+                let identity = identity.ok_or("no identity is named, and HOME is not set")?;
+                vec!["--decrypt".into(), "--identity".into(), identity.into()]
+            }
+            EncryptionProgram::SystemdCreds => {
+                let name = secret.option.as_deref().map(Into::into);
+                let name = name.or_else(|| file.file_stem().map(std::ffi::OsStr::to_owned)).unwrap_or_default();
+                let mut option = std::ffi::OsString::from("--name=");
+                option.push(name);
+                vec!["decrypt".into(), option, "-".into(), "-".into()]
+            }
+        };
+        invocation.stdin = Some(content);
+        invocation.stdout = Capture::AtMost(LARGEST_SECRET);
+        invocation.stderr = Capture::Last(2048);
+        let finished = executable::run(&invocation);
+        finished.map(|finished| finished.stdout.bytes).map_err(|why| format!("{program} {}: {why}", file.display()))
+    }
+
     /// Returns the output of a command. Its error output is discarded, because it may contain the secret.
     fn output(&self, argv: &[EcoString]) -> Result<Vec<u8>, String> {
         let (program, args) = argv.split_first().ok_or("the command is empty")?;

@@ -11,6 +11,7 @@ mod clean;
 mod composite;
 mod contested;
 mod embedded;
+mod encrypted;
 mod etcd;
 mod exit_codes;
 mod explain;

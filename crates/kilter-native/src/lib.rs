@@ -1,8 +1,9 @@
 //! The built-in resource types.
 //!
-//! [`native`] returns their providers: `archive`, `block`, `exec`, `exported`, `file`, `file_part`, `group`, `host`,
-//! `ini`, `kv`, `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `sysctl`, `test`, `timer`, `user`,
-//! `value`, `vcsrepo`. Each reads and changes a given system: the real system, or a test system below a directory.
+//! [`native`] returns their providers: `archive`, `block`, `cron`, `exec`, `exported`, `file`, `file_part`, `group`,
+//! `host`, `ini`, `kv`, `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `sysctl`, `test`, `timer`,
+//! `user`, `value`, `vcsrepo`. Each reads and changes a given system: the real system, or a test system below a
+//! directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
 //! child processes.
@@ -13,6 +14,7 @@ mod accounts;
 mod archive;
 mod block;
 mod builtin;
+mod cron;
 mod edit;
 mod exec;
 mod exported;
@@ -36,6 +38,7 @@ mod test;
 mod timer;
 mod tool;
 mod user;
+mod user_files;
 mod value;
 mod values;
 mod vcsrepo;
@@ -48,6 +51,7 @@ use kilter_provider::{Provider, World};
 pub use accounts::{RealRunner, Runner, System};
 pub use archive::ArchiveProvider;
 pub use block::BlockProvider;
+pub use cron::CronProvider;
 pub use exec::ExecProvider;
 pub use exported::ExportedProvider;
 pub use file::FileProvider;
@@ -78,6 +82,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     vec![
         Arc::new(ArchiveProvider::sharing(accounts.clone())),
         Arc::new(BlockProvider::sharing(Arc::clone(&turn))),
+        Arc::new(CronProvider::sharing(System::real(), accounts.clone())),
         Arc::new(ExecProvider::sharing(accounts.clone())),
         Arc::new(ExportedProvider::new(Arc::clone(&world))),
         Arc::new(FileProvider::sharing(accounts.clone())),

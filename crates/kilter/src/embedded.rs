@@ -15,10 +15,9 @@ macro_rules! embedded {
 }
 
 /// Embedded scripts.
-pub(crate) static SCRIPTS: [EmbeddedScript; 4] = embedded! {
+pub(crate) static SCRIPTS: [EmbeddedScript; 3] = embedded! {
     "package" "pip",
     "package" "npm",
-    "cron" "cron",
     "ssh_authorized_key" "ssh_authorized_key",
 };
 

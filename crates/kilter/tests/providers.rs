@@ -145,7 +145,7 @@ fn conforms_in_the_main(provider: &str) {
 
 #[test]
 fn cron_conforms() {
-    conforms("cron");
+    conforms_in_the_main("cron");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn kilter_describes_every_provider_and_each_of_its_attributes() {
 #[test]
 fn the_programs_are_clean() {
     let (mut bash, mut python) = (Vec::new(), Vec::new());
-    let tests = ["units.test", "package.bash", "sysctl.bash"]
+    let tests = ["units.test", "package.bash", "sysctl.bash", "cron.bash"]
         .map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host").join(name));
     let entries = [directory(), examples()].into_iter().flat_map(|all| std::fs::read_dir(all).unwrap());
     for path in entries.map(|entry| entry.unwrap().path()).chain(tests) {

@@ -33,6 +33,7 @@ mod preserve;
 mod private;
 mod remove;
 mod restore;
+mod rewrites;
 mod root;
 mod schema;
 mod secret;

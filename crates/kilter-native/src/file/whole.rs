@@ -6,14 +6,12 @@
 
 use std::rc::Rc;
 
-use kilter_provider::{Context, Durability, Redactor};
+use kilter_provider::{Context, Durability};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags, Stat, fstat, fsync, ftruncate, statat};
 use rustix::io::Errno;
 
-use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Outcome, Value};
-use rustc_hash::FxHashMap;
+use kilter_model::Value;
 
 use super::acl_policy::AclPolicy;
 use super::backup::{Copies, Keeper};
@@ -23,16 +21,16 @@ use super::kind::Kind;
 use super::look::{OpenedPath, look_at, open_seen};
 use super::open::{self, Parent, READ};
 use super::ownership::Ownership;
+use super::private::StagingDir;
 use super::stage::{Data, remove_only, stage};
 use super::temporary_record::record;
 use super::validate_cmd::{self, ReportedPart};
 use super::{content, mode, temp_names};
 
+pub(crate) use super::rewrites::{RewriteError, change_all, change_files, rewritten};
+
 /// Maximum size in bytes of a file, which is held in memory.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
-
-/// Maximum number of rewrites of a file that another program keeps changing.
-const MAX_ATTEMPTS: usize = 10;
 
 /// The reason why a file could not be read or replaced.
 #[derive(Debug, thiserror::Error)]
@@ -45,8 +43,12 @@ enum Reason {
     File(#[from] FileError),
     #[error("{path} is not a regular file but a {}", kind.word())]
     NotRegular { path: String, kind: Kind },
-    #[error("{0} is larger than {MAX_FILE_BYTES} bytes")]
-    TooLarge(String),
+    #[error("{0} does not belong to the user, nor to root")]
+    Foreign(String),
+    #[error("{path} has {links} names: it may be a file of another user")]
+    Linked { path: String, links: String },
+    #[error("{path} is larger than {limit} bytes")]
+    TooLarge { path: String, limit: u64 },
 }
 
 impl WholeError {
@@ -77,6 +79,14 @@ pub(crate) fn is_normal(path: &str) -> bool {
 /// # Errors
 /// If it is not a regular file, or the system refuses.
 pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
+    read_within(path, MAX_FILE_BYTES)
+}
+
+/// Reads a file as [`read`] does, up to a size in bytes.
+///
+/// # Errors
+/// If the file is larger, it is not a regular file, or the system refuses.
+pub(crate) fn read_within(path: &str, limit: u64) -> Result<Option<Vec<u8>>, WholeError> {
     let path = normal(path)?;
     let fd = match open::open_source(path, READ) {
         Ok(fd) => fd,
@@ -85,7 +95,7 @@ pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
         Err(error) => return Err(error.into()),
     };
     let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
-    Ok(Some(load(&fd, &stat, path)?))
+    Ok(Some(load(&fd, &stat, path, limit)?))
 }
 
 /// Checks and copies that belong to a replacement.
@@ -102,10 +112,49 @@ impl Precautions<'_> {
     const NONE: Precautions<'static> = Precautions { commands: &[], backups: &[], is_secret: false };
 }
 
+/// Owner of a file below a directory that the owner can change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileOwner {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl FileOwner {
+    /// Returns true if the owner, or root, owns a file.
+    fn owns(self, stat: &Stat) -> bool {
+        stat.st_uid == self.uid || stat.st_uid == 0
+    }
+
+    fn with_mode(self, bits: u32) -> Ownership {
+        Ownership { uid: Some(self.uid), gid: Some(self.gid), bits: Some(bits), ..Ownership::default() }
+    }
+}
+
+/// Creates a directory of an owner with mode 0700, such as `~/.ssh`, unless it exists.
+///
+/// # Errors
+/// If the directory above does not exist, or the system refuses.
+pub(crate) fn create_private(path: &str, owner: FileOwner) -> Result<(), WholeError> {
+    let path = normal(path)?;
+    let parent = Rc::new(open::open_parent(path)?);
+    let leaf = open::split(path).1.as_bytes();
+    if look_at(&parent.fd, leaf, path)?.is_some() {
+        return Ok(());
+    }
+    let private = StagingDir::new(&parent, leaf)?;
+    let made = private.make()?;
+    match private.place(&made, owner.with_mode(0o700), &AclPolicy::Keep) {
+        Ok(()) | Err(FileError::Appeared(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// A file that was read, for its replacement.
 pub(crate) struct AtomicRewrite {
     parent: Rc<Parent>,
     path: String,
+    /// Owner that the new file gets. Without one, it has that of the old file.
+    owner: Option<FileOwner>,
     old: Option<OpenedPath>,
     bytes: Vec<u8>,
 }
@@ -116,15 +165,41 @@ impl AtomicRewrite {
     /// # Errors
     /// If it is not a regular file (links are not followed), or the system refuses.
     pub(crate) fn open(path: &str) -> Result<AtomicRewrite, WholeError> {
+        AtomicRewrite::open_as(path, None, MAX_FILE_BYTES)
+    }
+
+    /// Reads a file, which may be missing, in a directory that its owner can change. The new file belongs to the owner
+    /// and has mode 0600.
+    ///
+    /// # Errors
+    /// If file or directory belong to another user, the file has several names or more than `limit` bytes, and for the
+    /// reasons of [`AtomicRewrite::open`].
+    pub(crate) fn open_owned(path: &str, owner: FileOwner, limit: u64) -> Result<AtomicRewrite, WholeError> {
+        AtomicRewrite::open_as(path, Some(owner), limit)
+    }
+
+    fn open_as(path: &str, owner: Option<FileOwner>, limit: u64) -> Result<AtomicRewrite, WholeError> {
         let path = normal(path)?;
         let parent = Rc::new(open::open_parent(path)?);
+        if owner.is_some_and(|owner| !owner.owns(&parent.stat)) {
+            return Err(Reason::Foreign(parent.path.clone()).into());
+        }
         let leaf = open::split(path).1.as_bytes();
-        let mut whole = AtomicRewrite { path: path.to_owned(), old: None, bytes: Vec::new(), parent };
+        let mut whole = AtomicRewrite { path: path.to_owned(), owner, old: None, bytes: Vec::new(), parent };
         let Some(looked) = look_at(&whole.parent.fd, leaf, path)? else { return Ok(whole) };
         // Checked before the open, because opening a device can have effects.
         regular(&looked.stat, path)?;
+        if let Some(owner) = owner {
+            // A hard link to a file that the owner may not read must not become a file of the owner.
+            if !owner.owns(&looked.stat) {
+                return Err(Reason::Foreign(path.to_owned()).into());
+            }
+            if looked.stat.st_nlink != 1 {
+                return Err(Reason::Linked { path: path.to_owned(), links: looked.stat.st_nlink.to_string() }.into());
+            }
+        }
         let fd = open_seen(&whole.parent.fd, leaf, path, &looked.stat, READ)?;
-        whole.bytes = load(&fd, &looked.stat, path)?;
+        whole.bytes = load(&fd, &looked.stat, path, limit)?;
         whole.old = Some(looked);
         Ok(whole)
     }
@@ -169,12 +244,13 @@ impl AtomicRewrite {
         if let Some(old) = &self.old {
             self.still_holds(old, leaf)?;
         }
-        let wanted = match &self.old {
-            Some(OpenedPath { stat, .. }) => {
+        let wanted = match (self.owner, &self.old) {
+            (Some(owner), _) => owner.with_mode(0o600),
+            (None, Some(OpenedPath { stat, .. })) => {
                 let (uid, gid, bits) = (Some(stat.st_uid), Some(stat.st_gid), Some(stat.st_mode & mode::ALL));
                 Ownership { uid, gid, bits, ..Ownership::default() }
             }
-            None => Ownership { bits: Some(new_mode), ..Ownership::default() },
+            (None, None) => Ownership { bits: Some(new_mode), ..Ownership::default() },
         };
         let _recorded = record(cx.var_dir(), &parent.fd);
         let staged = stage(parent, leaf, &Data::Bytes(bytes), wanted, self.old.as_ref(), &AclPolicy::Keep)?;
@@ -282,71 +358,6 @@ fn version(stat: &Stat) -> impl PartialEq + use<> {
     (stat.st_dev, stat.st_ino, stat.st_size, times, stat.st_mode, owner)
 }
 
-/// The reason why a file was not rewritten.
-pub(crate) enum RewriteError {
-    Whole(WholeError),
-    Text(EcoString),
-}
-
-impl From<WholeError> for RewriteError {
-    fn from(error: WholeError) -> RewriteError {
-        RewriteError::Whole(error)
-    }
-}
-
-impl From<EcoString> for RewriteError {
-    fn from(why: EcoString) -> RewriteError {
-        RewriteError::Text(why)
-    }
-}
-
-/// Repeats a rewrite as long as another program changes the file meanwhile, up to [`MAX_ATTEMPTS`].
-pub(crate) fn rewritten<T>(mut attempt: impl FnMut() -> Result<T, RewriteError>) -> Result<T, EcoString> {
-    let mut count = 1;
-    loop {
-        match attempt() {
-            Ok(done) => return Ok(done),
-            Err(RewriteError::Whole(error)) if error.is_changed() && count < MAX_ATTEMPTS => count += 1,
-            Err(RewriteError::Whole(error)) => return Err(eco_format!("{error}")),
-            Err(RewriteError::Text(why)) => return Err(why),
-        }
-    }
-}
-
-/// Makes the changes of each file together. If that fails, makes each one alone, so that an invalid change does not make
-/// the others fail. Returns an outcome without secrets for each change, in order.
-pub(crate) fn change_files<'c>(
-    cx: &Context<'_>,
-    changes: &'c [Change<'_>],
-    file: impl Fn(Option<&'c Attributes>) -> &'c str,
-    change: impl Fn(&str, &[&'c Change<'_>]) -> Result<Vec<Outcome>, EcoString>,
-) -> Vec<Outcome> {
-    let mut outcomes = vec![Outcome::done(); changes.len()];
-    let mut by_file: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-    for (at, one) in changes.iter().enumerate() {
-        by_file.entry(file(one.should)).or_default().push(at);
-    }
-    for (file, at) in by_file {
-        let of_file: Vec<&Change<'_>> = at.iter().map(|&at| &changes[at]).collect();
-        let made = match change(file, &of_file) {
-            Ok(made) => made,
-            Err(why) if at.len() == 1 || cx.interrupt().is_raised() => vec![Outcome::failed(why); at.len()],
-            Err(_) => {
-                let alone = of_file.iter().map(|one| change(file, &[*one]));
-                alone.map(|made| made.map_or_else(Outcome::failed, |mut made| made.remove(0))).collect()
-            }
-        };
-        for (at, outcome) in at.into_iter().zip(made) {
-            outcomes[at] = outcome;
-        }
-    }
-    let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
-        Some(should) => Redactor::of(should).outcome(outcome),
-        None => outcome,
-    };
-    outcomes.into_iter().zip(changes).map(hidden).collect()
-}
-
 fn normal(path: &str) -> Result<&str, FileError> {
     let path = open::trim(path);
     if open::is_normal(path) { Ok(path) } else { Err(FileError::NotNormal(path.to_owned())) }
@@ -359,13 +370,14 @@ fn regular(stat: &Stat, path: &str) -> Result<(), Reason> {
     }
 }
 
-fn load(fd: &OwnedFd, stat: &Stat, path: &str) -> Result<Vec<u8>, Reason> {
+fn load(fd: &OwnedFd, stat: &Stat, path: &str, limit: u64) -> Result<Vec<u8>, Reason> {
     regular(stat, path)?;
-    if u64::try_from(stat.st_size).is_ok_and(|size| size > MAX_FILE_BYTES) {
-        return Err(Reason::TooLarge(path.to_owned()));
+    let too_large = || Reason::TooLarge { path: path.to_owned(), limit };
+    if u64::try_from(stat.st_size).is_ok_and(|size| size > limit) {
+        return Err(too_large());
     }
-    let bytes = content::load(fd.as_fd(), MAX_FILE_BYTES + 1).map_err(|errno| FileError::io("read", path, errno))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES { Err(Reason::TooLarge(path.to_owned())) } else { Ok(bytes) }
+    let bytes = content::load(fd.as_fd(), limit + 1).map_err(|errno| FileError::io("read", path, errno))?;
+    if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod archive;
+mod cron;
 mod exec;
 mod file;
 mod host;

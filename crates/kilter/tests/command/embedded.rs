@@ -22,12 +22,10 @@ fn script(place: &Place, type_name: &str, name: &str, is_default: bool) {
 #[test]
 fn embedded_types_are_there_without_files() {
     let place = Place::new();
-    let listed = place.run(&["types"]);
+    let listed = place.run(&["types", "package::pip"]);
     assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
-    for type_name in ["package", "cron", "ssh_authorized_key"] {
-        assert!(listed.stdout.lines().any(|line| line.starts_with(&format!("{type_name} "))), "{}", listed.stdout);
-    }
-    let read = place.run(&["get", "ssh_authorized_key", "nobody@nowhere", "--format", "json"]);
+    assert!(listed.stdout.contains("pip"), "{}", listed.stdout);
+    let read = place.run(&["get", "package::pip", "kilter-nothing", "--format", "json"]);
     assert!(read.code == 0 && read.stdout.contains(r#""absent""#), "{read:?}");
 }
 
@@ -36,27 +34,26 @@ fn embedded_script_runs_for_an_unprivileged_user_without_state() {
     let place = Place::new();
     // The state directory cannot exist below a file.
     place.file("nothing", "");
-    let get = ["--state-dir", "nothing/state", "get", "ssh_authorized_key", "nobody@nowhere"];
-    let read = place.run_unprivileged(&get);
+    let read = place.run_unprivileged(&["--state-dir", "nothing/state", "get", "package::pip", "kilter-nothing"]);
     assert!(read.code == 0 && read.stdout.contains("absent"), "{read:?}");
 }
 
 #[test]
 fn script_of_a_directory_replaces_the_embedded_one() {
     let place = Place::new();
-    script(&place, "cron", "cron", true);
-    let described = place.run(&["-I", ".", "types", "cron"]);
+    script(&place, "package", "pip", false);
+    let described = place.run(&["-I", ".", "types", "package::pip"]);
     assert_eq!((described.code, described.stderr.as_str()), (0, ""));
     assert!(described.stdout.contains("A script of the user."), "{}", described.stdout);
-    assert!(place.run(&["types", "cron"]).stdout.contains("crontab"));
+    assert!(!place.run(&["types", "package::pip"]).stdout.contains("A script of the user."));
 }
 
 #[test]
-fn default_script_of_a_directory_precedes_the_embedded_default() {
+fn default_script_of_a_directory_precedes_the_built_in_provider() {
     let place = Place::new();
-    script(&place, "ssh_authorized_key", "other", true);
-    assert!(place.run(&["-I", ".", "types", "ssh_authorized_key"]).stdout.contains("A script of the user."));
-    script(&place, "ssh_authorized_key", "other", false);
-    let described = place.run(&["-I", ".", "types", "ssh_authorized_key"]).stdout;
+    script(&place, "package", "other", true);
+    assert!(place.run(&["-I", ".", "types", "package"]).stdout.contains("A script of the user."));
+    script(&place, "package", "other", false);
+    let described = place.run(&["-I", ".", "types", "package"]).stdout;
     assert!(!described.contains("A script of the user.") && described.contains("other"), "{described}");
 }

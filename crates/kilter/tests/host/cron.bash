@@ -1,6 +1,6 @@
 #!/bin/bash
 # Entries of crontabs, with the crontab command of the machine.
-# shellcheck source-path=SCRIPTDIR source=testing.bash
+# shellcheck source-path=SCRIPTDIR/../../../../providers source=testing.bash
 . "${0%/*}/testing.bash"
 
 rm -rf /var/spool/cron/crontabs/*
@@ -60,18 +60,19 @@ same "without a user it is one's own" "$(value cron plain user)" root
 # A refused change has no effect.
 before=$(tab)
 refuses "is no time of cron" cron backup 'minute=1 2'
-refuses "one line each" cron backup $'command=/bin/a\n* * * * * /bin/evil'
+refuses "is no time of cron" cron backup minute=99
+refuses "a command is one line" cron backup $'command=/bin/a\n* * * * * /bin/evil'
 refuses "NAME=value" cron backup environment=evil
-refuses "crontab of kiltercron" cron backup minute=99
+refuses "crontab of kiltercron" cron backup "command=$(printf 'x%.0s' {1..2000})"
 refuses "a new entry needs" cron nothing user=kiltercron
-refuses "nosuch" cron lost user=nosuch command=/bin/true
+refuses "there is no user nosuch" cron lost user=nosuch command=/bin/true
 same "it is as it was" "$(tab)" "$before"
 
 # Several entries in one call: a failure affects only its entry.
 cat >"$place/many.yaml" <<END
 resources:
   cron[one]: {command: /bin/one, user: kiltercron}
-  cron[two]: {command: /bin/two, user: kiltercron, minute: nonsense!}
+  cron[two]: {command: "$(printf 'x%.0s' {1..2000})", user: kiltercron}
   cron[three]: {command: /bin/three, user: kiltercron}
 END
 kilter apply "$place/many.yaml" >"$place/out" 2>&1

@@ -1,9 +1,9 @@
 //! The built-in resource types.
 //!
 //! [`native`] returns their providers: `archive`, `block`, `cron`, `exec`, `exported`, `file`, `file_part`, `group`,
-//! `host`, `ini`, `kv`, `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `sysctl`, `test`, `timer`,
-//! `user`, `value`, `vcsrepo`. Each reads and changes a given system: the real system, or a test system below a
-//! directory.
+//! `host`, `ini`, `kv`, `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `ssh_authorized_key`,
+//! `sysctl`, `test`, `timer`, `user`, `value`, `vcsrepo`. Each reads and changes a given system: the real system, or a
+//! test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
 //! child processes.
@@ -32,6 +32,7 @@ mod notify;
 mod package;
 mod password;
 mod service;
+mod ssh_key;
 mod state_files;
 mod sysctl;
 mod test;
@@ -68,6 +69,7 @@ pub use notify::NotifyProvider;
 pub use package::PackageProvider;
 pub use password::PasswordProvider;
 pub use service::ServiceProvider;
+pub use ssh_key::SshAuthorizedKeyProvider;
 pub use sysctl::SysctlProvider;
 pub use test::TestProvider;
 pub use timer::TimerProvider;
@@ -98,6 +100,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(PackageProvider::new(System::real(), kilter_process::trust::TrustPolicy::current())),
         Arc::new(PasswordProvider),
         Arc::new(ServiceProvider::new()),
+        Arc::new(SshAuthorizedKeyProvider::sharing(accounts.clone())),
         Arc::new(SysctlProvider::default()),
         Arc::new(TestProvider),
         Arc::new(TimerProvider::new()),

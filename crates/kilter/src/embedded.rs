@@ -15,10 +15,9 @@ macro_rules! embedded {
 }
 
 /// Embedded scripts.
-pub(crate) static SCRIPTS: [EmbeddedScript; 3] = embedded! {
+pub(crate) static SCRIPTS: [EmbeddedScript; 2] = embedded! {
     "package" "pip",
     "package" "npm",
-    "ssh_authorized_key" "ssh_authorized_key",
 };
 
 #[cfg(test)]

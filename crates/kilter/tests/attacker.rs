@@ -119,11 +119,6 @@ impl Arena {
         }
         self.file("root/passwd", &passwd, 0o644);
         self.file("root/keys.yaml", &keys, 0o644);
-        let supplied = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers");
-        fs::create_dir(self.path("root/providers")).unwrap();
-        for name in ["ssh_authorized_key.prov", "ssh_authorized_key.yaml"] {
-            fs::copy(supplied.join(name), self.path("root/providers").join(name)).unwrap();
-        }
     }
 
     /// Gives the attacker empty directories: what root made there is in the attacker's way.
@@ -165,7 +160,7 @@ impl Arena {
             "mount --bind \"$0\" /etc/passwd; exec \"$@\"",
         ]);
         let kilter = std::env::var_os("KILTER_ATTACK_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_kilter").into());
-        command.arg(self.path("root/passwd")).arg(kilter).args(["-I", "root/providers"]);
+        command.arg(self.path("root/passwd")).arg(kilter);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir(self.path("")).args(args);
         command.arg("--state-dir").arg(self.path("root/state")).stdin(Stdio::null());
         command

@@ -14,6 +14,7 @@ fn hold(provider: &str) {
         (&tests.join("../../providers").canonicalize().unwrap(), "/srv/providers"),
         (&tests.join("tests/host/package.bash"), "/srv/providers/package.test"),
         (&tests.join("tests/host/cron.bash"), "/srv/providers/cron.test"),
+        (&tests.join("tests/host/ssh_authorized_key.bash"), "/srv/providers/ssh_authorized_key.test"),
         (&tests.join("tests/host/sysctl.bash"), "/srv/providers/sysctl.test"),
     ]);
     let answer = host.run(&["env", "KILTER=/usr/local/bin/kilter", &format!("/srv/providers/{provider}.test")]);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Keys of users of the sandbox, made by ssh-keygen.
-# shellcheck source-path=SCRIPTDIR source=testing.bash
+# shellcheck source-path=SCRIPTDIR/../../../../providers source=testing.bash
 . "${0%/*}/testing.bash"
 
 useradd --create-home kilterkey
@@ -71,7 +71,7 @@ for line in ['command="' + '\\"' * many + ' x', 'command="' + '\\' * many, '"' *
              "ssh-rsa" + " " * many + ";", "ssh-rsa AAAA x" + " " * many + "spaced", " " * many + "x"]:
     print(line)
 END
-same "they are read soon" "$(timeout 20 "$KILTER" -I "$providers" --state-dir "$place/state" get ssh_authorized_key new >/dev/null; echo $?)" 0
+same "they are read soon" "$(timeout 20 "$KILTER" --state-dir "$place/state" get ssh_authorized_key new >/dev/null; echo $?)" 0
 refuses "is no option" ssh_authorized_key new "options=command=\"$(printf '\\"%.0s' {1..60}) x"
 rm $others
 
@@ -101,7 +101,7 @@ refuses "no key of the kind" ssh_authorized_key new key=AAAA
 refuses "is no option" ssh_authorized_key new "options=no pty"
 refuses "cannot be the comment" ssh_authorized_key "kilterkey:two
 lines" type=ssh-ed25519 key="$(key one)"
-refuses "no user nosuch" ssh_authorized_key lost user=nosuch type=ssh-ed25519 key="$(key one)"
+refuses "there is no user nosuch" ssh_authorized_key lost user=nosuch type=ssh-ed25519 key="$(key one)"
 refuses "a new key needs" ssh_authorized_key lost user=kilterkey
 same "it is as it was" "$(cat $file)" "$before"
 
@@ -110,19 +110,19 @@ echo "precious" >/root/precious
 echo "precious" >/home/precious
 mv $file $file.away
 ln -s /root/precious $file
-refuses "is a link" ssh_authorized_key kilterkey:new type=ssh-ed25519 key="$(key one)"
+refuses "is not a regular file but a link" ssh_authorized_key kilterkey:new type=ssh-ed25519 key="$(key one)"
 rm $file
 ln /home/precious $file
 refuses "has 2 names" ssh_authorized_key kilterkey:new type=ssh-ed25519 key="$(key one)"
 rm $file
 mkfifo $file
-refuses "is no file of kilterkey" ssh_authorized_key kilterkey:new type=ssh-ed25519 key="$(key one)"
+refuses "is not a regular file but a fifo" ssh_authorized_key kilterkey:new type=ssh-ed25519 key="$(key one)"
 rm $file
 truncate --size 3G $file
 chown kilterkey: $file
-refuses "more than 1048576: it is not read" ssh_authorized_key kilterkey:new type=ssh-ed25519 key="$(key one)"
+refuses "is larger than 1048576 bytes" ssh_authorized_key kilterkey:new type=ssh-ed25519 key="$(key one)"
 changes ssh_authorized_key kilterother:slashes type=ssh-ed25519 key="$(key three)"
-refuses "may be among keys that are not known" ssh_authorized_key hidden ensure=absent
+refuses "may be in a file that is not known" ssh_authorized_key hidden ensure=absent
 changes ssh_authorized_key kilterother:hidden type=ssh-ed25519 key="$(key one)"
 changes ssh_authorized_key kilterother:hidden ensure=absent
 same "a user's huge file costs nobody else a key" "$(value ssh_authorized_key slashes user)" kilterother
@@ -131,7 +131,7 @@ mv $file.away $file
 mv ${file%/*} /home/kilterkey/elsewhere
 mkdir /root/victim
 ln -s /root/victim ${file%/*}
-refuses "is a link" ssh_authorized_key kilterkey:new type=ssh-ed25519 key="$(key one)"
+refuses "will not follow the symbolic link" ssh_authorized_key kilterkey:new type=ssh-ed25519 key="$(key one)"
 same "nothing was written behind a link" "$(cat /root/precious)$(ls /root/victim)" precious
 rm ${file%/*}
 mv /home/kilterkey/elsewhere ${file%/*}

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 35] = [
+const REQUIREMENTS: [Requirement; 41] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
     Requirement { program: "age", package: "age" },
@@ -30,6 +30,11 @@ const REQUIREMENTS: [Requirement; 35] = [
     Requirement { program: "findmnt", package: "util-linux" },
     Requirement { program: "nsenter", package: "util-linux" },
     Requirement { program: "ip", package: "iproute2" },
+    Requirement { program: "locale-gen", package: "locales" },
+    Requirement { program: "nft", package: "nftables" },
+    Requirement { program: "logrotate", package: "logrotate" },
+    Requirement { program: "visudo", package: "sudo" },
+    Requirement { program: "update-ca-certificates", package: "ca-certificates" },
     // The shadow tools.
     Requirement { program: "useradd", package: "passwd" },
     Requirement { program: "groupadd", package: "passwd" },
@@ -56,7 +61,7 @@ const REQUIREMENTS: [Requirement; 35] = [
     Requirement { program: "dbus-monitor", package: "dbus-bin" },
     // Reference for facts.
     Requirement { program: "getconf", package: "libc-bin" },
-    // Programs that the included providers use.
+    // Programs that the included providers and the built-in types use.
     Requirement { program: "systemctl", package: "systemd" },
     Requirement { program: "crontab", package: "cron" },
     Requirement { program: "pip3", package: "python3-pip" },

@@ -11,7 +11,7 @@ use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema,
 /// Types that take whatever they are given.
 struct AnyTypes(Vec<TypeSchema>);
 
-const TYPES: [(&str, &str, &str); 15] = [
+const TYPES: [(&str, &str, &str); 16] = [
     (
         "exec",
         "name",
@@ -28,6 +28,7 @@ const TYPES: [(&str, &str, &str); 15] = [
     ("password", "name", "length saved check_recovery"),
     ("service", "name", "ensure enable refresh"),
     ("ssh_authorized_key", "name", "ensure user type key options"),
+    ("hostname", "name", "static transient pretty"),
     ("mount", "name", "ensure device fstype options dump pass"),
     ("sysctl", "name", "value live kept"),
     ("timer", "name", "interval"),
@@ -121,6 +122,11 @@ fn mgmt_kinds_map_to_types() {
         ("msg", "body: hi, priority: Crit, journal: on", "notify[x] {message: hi, level: critical, journal: true}"),
         ("group", "state: exists, gid: 10", "group[x] {ensure: present, gid: 10}"),
         ("group", "state: absent", "group[x] {ensure: absent}"),
+        (
+            "hostname",
+            "hostname: web1, pretty_hostname: The shop, static_hostname: web2",
+            "hostname[x] {name: web1, pretty: The shop, static: web2}",
+        ),
         ("kv", "key: k, value: '3', skipcmpstyle: 1", "kv[x] {key: k, value: 3, skipcmpstyle: str}"),
         ("kv", "key: k", "kv[x] {key: k, ensure: absent}"),
         ("kv", "key: k, value:", "kv[x] {key: k, ensure: absent}"),

@@ -1,8 +1,6 @@
 //! The built-in resource types.
 //!
-//! [`native`] returns their providers: `archive`, `block`, `cron`, `exec`, `exported`, `file`, `file_part`, `group`,
-//! `host`, `ini`, `kv`, `line`, `mount`, `noop`, `notify`, `package`, `password`, `service`, `ssh_authorized_key`,
-//! `sysctl`, `test`, `timer`, `user`, `value`, `vcsrepo`. Each reads and changes a given system: the real system, or a
+//! [`native`] returns their providers, one for each type. Each reads and changes a given system: the real system, or a
 //! test system below a directory.
 //!
 //! The engine and its runtime decide when to call a provider, and with which arguments. [`kilter_process`] runs all
@@ -11,32 +9,40 @@
 //! *Start from* [`native`] and a provider such as [`HostProvider`].
 
 mod accounts;
+mod alternatives;
 mod archive;
 mod block;
 mod builtin;
+mod ca_certificate;
 mod cron;
 mod edit;
 mod exec;
 mod exported;
 mod file;
 mod file_part;
+mod firewall;
 mod group;
 mod host;
+mod hostname;
 mod ini;
 mod kv;
 mod line;
 mod line_table;
+mod locale;
 mod mount;
 mod noop;
 mod notify;
 mod package;
 mod password;
+mod proc_watch;
 mod service;
+mod shell_settings;
 mod ssh_key;
 mod state_files;
 mod sysctl;
 mod test;
 mod timer;
+mod timezone;
 mod tool;
 mod user;
 mod user_files;
@@ -50,19 +56,24 @@ use std::sync::Arc;
 use kilter_provider::{Provider, World};
 
 pub use accounts::{RealRunner, Runner, System};
+pub use alternatives::AlternativesProvider;
 pub use archive::ArchiveProvider;
 pub use block::BlockProvider;
+pub use ca_certificate::CaCertificateProvider;
 pub use cron::CronProvider;
 pub use exec::ExecProvider;
 pub use exported::ExportedProvider;
 pub use file::FileProvider;
 pub use file::temporary_record::{CleanedFiles, clean_temporary_files};
 pub use file_part::FilePartProvider;
+pub use firewall::{FirewallProvider, FirewallRuleProvider};
 pub use group::GroupProvider;
 pub use host::HostProvider;
+pub use hostname::HostnameProvider;
 pub use ini::IniProvider;
 pub use kv::KvProvider;
 pub use line::LineProvider;
+pub use locale::LocaleProvider;
 pub use mount::MountProvider;
 pub use noop::NoopProvider;
 pub use notify::NotifyProvider;
@@ -73,6 +84,7 @@ pub use ssh_key::SshAuthorizedKeyProvider;
 pub use sysctl::SysctlProvider;
 pub use test::TestProvider;
 pub use timer::TimerProvider;
+pub use timezone::TimezoneProvider;
 pub use user::UserProvider;
 pub use value::ValueProvider;
 pub use vcsrepo::VcsrepoProvider;
@@ -82,18 +94,24 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
     let turn = edit::Turn::default();
     vec![
+        Arc::new(AlternativesProvider::new(System::real())),
         Arc::new(ArchiveProvider::sharing(accounts.clone())),
         Arc::new(BlockProvider::sharing(Arc::clone(&turn))),
+        Arc::new(CaCertificateProvider::new(System::real())),
         Arc::new(CronProvider::sharing(System::real(), accounts.clone())),
         Arc::new(ExecProvider::sharing(accounts.clone())),
         Arc::new(ExportedProvider::new(Arc::clone(&world))),
         Arc::new(FileProvider::sharing(accounts.clone())),
         Arc::new(FilePartProvider),
+        Arc::new(FirewallProvider::new(System::real())),
+        Arc::new(FirewallRuleProvider),
         Arc::new(GroupProvider::sharing(accounts.clone())),
         Arc::new(HostProvider::default()),
+        Arc::new(HostnameProvider::default()),
         Arc::new(IniProvider::sharing(Arc::clone(&turn))),
         Arc::new(KvProvider::new(world)),
         Arc::new(LineProvider::sharing(turn)),
+        Arc::new(LocaleProvider::new(System::real())),
         Arc::new(MountProvider::new(System::real())),
         Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),
@@ -104,6 +122,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(SysctlProvider::default()),
         Arc::new(TestProvider),
         Arc::new(TimerProvider::new()),
+        Arc::new(TimezoneProvider::default()),
         Arc::new(UserProvider::sharing(accounts.clone())),
         Arc::new(ValueProvider),
         Arc::new(VcsrepoProvider::sharing(accounts, System::real())),

@@ -1,7 +1,9 @@
 //! The scripts that are embedded in kilter: their descriptions, their text, and the tests of those that need no machine
 //! of their own. The others are put through their tests on hosts that are booted (`tests/host`).
 //!
-//! A test plays in a mount namespace of its own, over copies of `/etc`, `/home`, `/root`, `/usr` and `/var`: the
+//! Some built-in types have such a test too (`tests/native`).
+//!
+//! A test plays in namespaces of its own, over copies of `/etc`, `/home`, `/root`, `/usr` and `/var`: the
 //! machine that runs it keeps its state. What it needs beside kilter is installed by `cargo xtask test`.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
@@ -21,6 +23,11 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/providers").canonicalize().unwrap()
 }
 
+/// The tests of built-in types that change programs and names of the machine.
+fn native() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/native")
+}
+
 /// Mounts writable copies over the directories, copies the tests of the providers, and runs the given command. No
 /// systemd runs there, and `/run` is empty.
 const SANDBOX: &str = r#"
@@ -33,7 +40,7 @@ const SANDBOX: &str = r#"
     mount -t tmpfs -o mode=755 kilter /run && mkdir /run/lock
     rm -rf /usr/local/share/kilter
     install -D -o root -g root -m 755 -t /var/lib/providers "$PROVIDERS"/*
-    install -o root -g root -m 755 -t /var/lib/providers "$EXAMPLES"/*
+    install -o root -g root -m 755 -t /var/lib/providers "$EXAMPLES"/* "$NATIVE"/*
     cd /
     exec "$@""#;
 
@@ -47,7 +54,7 @@ fn sandboxed(command: &[&str]) -> Output {
         "run the tests as root: these ones install packages in a namespace of their own"
     );
     Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "bash", "-euc", SANDBOX, "sandbox"])
+        .args(["--mount", "--uts", "--net", "--propagation", "private", "bash", "-euc", SANDBOX, "sandbox"])
         .args(command)
         .env_clear()
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -56,6 +63,8 @@ fn sandboxed(command: &[&str]) -> Output {
         .env("KILTER", KILTER)
         .env("PROVIDERS", directory())
         .env("EXAMPLES", examples())
+        .env("NATIVE", native())
+        .env("GUIDES", native().join("../../../../docs/guides").canonicalize().unwrap())
         .output()
         .expect("`unshare` is part of util-linux: apt-get install util-linux")
 }
@@ -89,6 +98,21 @@ fn pip_packages_converge_in_environments() {
 #[test]
 fn npm_packages_converge_globally_and_in_directories() {
     hold("npm");
+}
+
+#[test]
+fn names_zones_locales_and_certificates_converge() {
+    hold("names");
+}
+
+#[test]
+fn firewall_converges_and_is_held() {
+    hold("firewall");
+}
+
+#[test]
+fn guide_to_system_files_works() {
+    hold("guide");
 }
 
 fn files_with(end: &str) -> BTreeSet<String> {

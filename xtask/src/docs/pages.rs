@@ -32,20 +32,26 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 26] = [
+pub(super) const TABLE: [Page; 33] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
+    of_type!("alternatives"),
     of_type!("archive"),
     of_type!("block"),
+    of_type!("ca_certificate"),
     of_type!("cron"),
     of_type!("exec"),
     of_type!("exported"),
     of_type!("file"),
     of_type!("file_part"),
+    of_type!("firewall"),
+    of_type!("firewall_rule"),
     of_type!("group"),
     of_type!("host"),
+    of_type!("hostname"),
     of_type!("ini"),
     of_type!("kv"),
     of_type!("line"),
+    of_type!("locale"),
     of_type!("mount"),
     of_type!("noop"),
     of_type!("notify"),
@@ -56,6 +62,7 @@ pub(super) const TABLE: [Page; 26] = [
     of_type!("sysctl"),
     of_type!("test"),
     of_type!("timer"),
+    of_type!("timezone"),
     of_type!("user"),
     of_type!("value"),
     of_type!("vcsrepo"),

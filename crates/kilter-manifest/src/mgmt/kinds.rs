@@ -21,7 +21,7 @@ pub(super) struct MgmtKind {
 }
 
 /// Kinds of mgmt without a type in kilter.
-pub(super) const LATER: [&str; 41] = [
+pub(super) const LATER: [&str; 40] = [
     "augeas",
     "aws:ec2",
     "bmc:firmware",
@@ -42,7 +42,6 @@ pub(super) const LATER: [&str; 41] = [
     "gsettings",
     "gzip",
     "hetzner:vm",
-    "hostname",
     "http:client",
     "http:server",
     "http:server:file",
@@ -65,11 +64,12 @@ pub(super) const LATER: [&str; 41] = [
     "virt:network:range",
 ];
 
-static KINDS: [MgmtKind; 18] = [
+static KINDS: [MgmtKind; 19] = [
     MgmtKind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
     MgmtKind { name: "exec", type_name: "exec", fields: EXEC, refreshes: false, lower: commands::lower },
     MgmtKind { name: "file", type_name: "file", fields: FILE, refreshes: false, lower: files::lower },
     MgmtKind { name: "group", type_name: "group", fields: GROUP, refreshes: false, lower: group },
+    MgmtKind { name: "hostname", type_name: "hostname", fields: HOSTNAME, refreshes: false, lower: hostname },
     MgmtKind { name: "kv", type_name: "kv", fields: KV, refreshes: true, lower: kv },
     MgmtKind { name: "mount", type_name: "mount", fields: MOUNT, refreshes: true, lower: mount },
     MgmtKind { name: "msg", type_name: "notify", fields: MSG, refreshes: true, lower: msg },
@@ -137,6 +137,8 @@ const FILE: &[(&str, Shape)] = &[
     ("selinux", Unsupported),
 ];
 const GROUP: &[(&str, Shape)] = &[("state", Text), ("gid", Number)];
+const HOSTNAME: &[(&str, Shape)] =
+    &[("hostname", Text), ("pretty_hostname", Text), ("static_hostname", Text), ("transient_hostname", Text)];
 const MOUNT: &[(&str, Shape)] =
     &[("state", Text), ("device", Text), ("type", Text), ("options", Words), ("freq", Number), ("passno", Number)];
 const KV: &[(&str, Shape)] =
@@ -299,6 +301,13 @@ fn user(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     }
     copy(fields, "shell", lowered, "shell");
     copy(fields, "allowduplicateuid", lowered, "allowdupe");
+}
+
+fn hostname(_: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
+    copy(fields, "hostname", lowered, "name");
+    copy(fields, "pretty_hostname", lowered, "pretty");
+    copy(fields, "static_hostname", lowered, "static");
+    copy(fields, "transient_hostname", lowered, "transient");
 }
 
 fn kv(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {

@@ -20,6 +20,7 @@ mod entry;
 mod error;
 mod fragments;
 mod kind;
+pub(crate) mod lone;
 mod look;
 mod mode;
 mod observe;
@@ -65,6 +66,11 @@ use crate::accounts::{Accounts, Ids, System};
 use crate::words::texts;
 use error::FileError;
 use spec::{Checksum, Spec};
+
+/// Returns the change of a text as a unified diff; none if it is too large to show.
+pub(crate) fn text_diff(path: &str, is: &str, should: &str) -> Option<EcoString> {
+    content::diff(path, is.as_bytes(), should.as_bytes())
+}
 
 /// Returns the problems of `path`, `backup` and `validate_cmd` of a resource that edits a file.
 pub(crate) fn edit_problems(should: &Attributes) -> Vec<ValidationError> {

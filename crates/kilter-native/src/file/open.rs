@@ -87,6 +87,15 @@ pub(super) fn is_normal(path: &str) -> bool {
             })
 }
 
+/// Returns a path without a slash at its end.
+///
+/// # Errors
+/// If it is not absolute, or contains `.`, `..` or `//`.
+pub(super) fn normal(path: &str) -> Result<&str, FileError> {
+    let path = trim(path);
+    if is_normal(path) { Ok(path) } else { Err(FileError::NotNormal(path.to_owned())) }
+}
+
 /// Opens a path. Never follows a link in its last component.
 pub(super) fn open(path: &str, flags: OFlags) -> Result<OwnedFd, FileError> {
     match openat2(CWD, path, flags, Mode::empty(), STRICT) {

@@ -87,7 +87,7 @@ pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
 /// # Errors
 /// If the file is larger, it is not a regular file, or the system refuses.
 pub(crate) fn read_within(path: &str, limit: u64) -> Result<Option<Vec<u8>>, WholeError> {
-    let path = normal(path)?;
+    let path = open::normal(path)?;
     let fd = match open::open_source(path, READ) {
         Ok(fd) => fd,
         Err(error) if error.is_missing() => return Ok(None),
@@ -135,7 +135,7 @@ impl FileOwner {
 /// # Errors
 /// If the directory above does not exist, or the system refuses.
 pub(crate) fn create_private(path: &str, owner: FileOwner) -> Result<(), WholeError> {
-    let path = normal(path)?;
+    let path = open::normal(path)?;
     let parent = Rc::new(open::open_parent(path)?);
     let leaf = open::split(path).1.as_bytes();
     if look_at(&parent.fd, leaf, path)?.is_some() {
@@ -179,7 +179,7 @@ impl AtomicRewrite {
     }
 
     fn open_as(path: &str, owner: Option<FileOwner>, limit: u64) -> Result<AtomicRewrite, WholeError> {
-        let path = normal(path)?;
+        let path = open::normal(path)?;
         let parent = Rc::new(open::open_parent(path)?);
         if owner.is_some_and(|owner| !owner.owns(&parent.stat)) {
             return Err(Reason::Foreign(parent.path.clone()).into());
@@ -358,9 +358,8 @@ fn version(stat: &Stat) -> impl PartialEq + use<> {
     (stat.st_dev, stat.st_ino, stat.st_size, times, stat.st_mode, owner)
 }
 
-fn normal(path: &str) -> Result<&str, FileError> {
-    let path = open::trim(path);
-    if open::is_normal(path) { Ok(path) } else { Err(FileError::NotNormal(path.to_owned())) }
+pub(super) fn not_regular(path: &str, kind: Kind) -> WholeError {
+    Reason::NotRegular { path: path.to_owned(), kind }.into()
 }
 
 fn regular(stat: &Stat, path: &str) -> Result<(), Reason> {

@@ -4,7 +4,6 @@ mod found;
 mod fstab;
 mod live;
 mod schema;
-mod watch;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -22,13 +21,16 @@ use rustc_hash::FxHashSet;
 use crate::accounts::System;
 use crate::file::whole::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
-use crate::tool;
+use crate::{proc_watch, tool};
 use found::{Found, Step, problems, require_fields, sorted};
 use fstab::{FstabTable, SWAP};
 use live::{LiveMount, LiveMounts};
 use schema::schema;
 
 const PROGRAMS: [&str; 2] = ["mount", "umount"];
+
+/// Lists below `/proc` that the kernel reports changes of (proc_pid_mountinfo(5)).
+const LISTS: [&str; 2] = ["self/mountinfo", "swaps"];
 
 /// Maximum duration of a mount. Network file systems wait for their servers.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -369,7 +371,7 @@ impl Watch for MountProvider {
 
     fn watch(&self, cx: &Context<'_>, _: Option<Wanted<'_>>, tell: &dyn WatchSink) -> Result<(), ProviderError> {
         let proc = self.system.root().join("proc");
-        watch::follow(&proc, cx, tell)
+        proc_watch::follow(&LISTS.map(|name| proc.join(name)), cx, tell)
             .map_err(|errno| ProviderError::new(format!("watch of the mounts below {}: {errno}", proc.display())))
     }
 }

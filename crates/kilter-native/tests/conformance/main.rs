@@ -11,6 +11,7 @@ mod notify;
 mod parts;
 mod ssh_key;
 mod sysctl;
+mod system;
 mod tree;
 mod vcsrepo;
 

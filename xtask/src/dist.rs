@@ -43,12 +43,17 @@ pub(crate) fn command(root: &Path) -> Result<Command, String> {
     flags.push("-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned());
     // At `opt-level = "z"` even a function that only returns a field is called. A limit of 10 instead of 5 makes kilter
     // smaller and faster.
-    flags.push("-Cllvm-args=--inline-threshold=10".to_owned());
+    let mut llvm = "-Cllvm-args=--inline-threshold=10".to_owned();
     // The Rust compiler links this target with LLD, which can keep one copy of equal functions. Nearly all pages of the
     // program become resident, so a smaller program needs less memory.
     if target == LINKED_WITH_LLD {
         flags.push("-Clink-arg=-Wl,--icf=all".to_owned());
+        // Code that only runs while a panic unwinds lies between the other code, and the kernel maps pages around each
+        // page that is used. In a section of its own it stays on the disk.
+        llvm += " -enable-split-machine-functions -mfs-split-ehcode";
+        flags.push("-Clink-arg=-Wl,-z,keep-text-section-prefix".to_owned());
     }
+    flags.push(llvm);
     flags.extend(remapped(root).into_iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())));
     flags.extend(WEAK_FUNCTIONS.iter().map(|function| format!("-Clink-arg=-Wl,-u,{function}")));
     let mut build = cargo(root);

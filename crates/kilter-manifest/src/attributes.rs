@@ -248,9 +248,10 @@ impl<'e, 't> Body<'e, 't> {
         known.extend(["when", "for_each", "meta", "provider"]);
         let message = eco_format!("`{}` has no attribute `{name}`", type_.name);
         let has = |word: &str| known.contains(&word);
-        let hint = match meta::names().contains(&name) {
-            true => eco_format!("it belongs below `meta`: meta: {{ {name}: … }}"),
-            false => foreign_words::attribute_hint(type_.name.as_str(), name, &has)
+        let hint = match name {
+            "titles" => eco_format!("several resources stand below the type alone: {}: {{ titles: … }}", type_.name),
+            _ if meta::names().contains(&name) => eco_format!("it belongs below `meta`: meta: {{ {name}: … }}"),
+            _ => foreign_words::attribute_hint(type_.name.as_str(), name, &has)
                 .unwrap_or_else(|| choose(name, &known, "its attributes")),
         };
         self.environment.report(Diagnostic::new(message).at(key.span()).hint(hint));

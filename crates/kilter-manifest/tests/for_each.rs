@@ -198,6 +198,12 @@ fn broken_list_causes_no_other_problems() {
 }
 
 #[test]
+fn titles_of_a_single_resource_are_refused_with_the_form_of_a_list() {
+    let problem = told("resources:\n  user[all]: { titles: [a, b] }\n");
+    assert!(problem.contains("several resources stand below the type alone: user: { titles: … }"), "{problem}");
+}
+
+#[test]
 fn attribute_of_a_listed_resource_has_its_place() {
     let mut sources = Sources::new();
     let text = "resources:\n  user: { titles: [a, b], uid: 5 }\n  file: [/x]\n";

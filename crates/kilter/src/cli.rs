@@ -106,6 +106,12 @@ pub(crate) enum Command {
                           <TYPE[TITLE]> [ATTRIBUTE] <MANIFEST>..."
     )]
     Explain(ExplainArgs),
+    /// Write a first manifest from the state of this machine
+    #[command(after_help = examples::INIT)]
+    Init(InitArgs),
+    /// Give manifests a uniform layout
+    #[command(after_help = examples::FMT)]
+    Fmt(FmtArgs),
     /// Bring the machine to the declared state and keep it there: watch, repair, and reload the manifest
     #[command(after_help = examples::RUN)]
     Run(RunArgs),
@@ -271,6 +277,9 @@ pub(crate) struct RunArgs {
     /// Serve metrics for Prometheus at http://ADDRESS/metrics, without access control
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = HOW)]
     pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Output format; `json` prints each event as one line, as `status --follow`, and the report as the last one
+    #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
+    pub(crate) format: ReportFormat,
     #[command(flatten)]
     pub(crate) jobs: JobsArgs,
 }
@@ -371,6 +380,31 @@ pub(crate) struct ExplainArgs {
     /// Format of the explanation
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: ReportFormat,
+}
+
+/// Arguments of `kilter init`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Types to include [default: package, file, group, user, ssh_authorized_key, mount, host, sysctl, cron, service]
+    #[arg(value_name = "TYPE")]
+    pub(crate) types: Vec<String>,
+    /// Write the manifest to a new file instead of standard output
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Include all resources of the types with all attributes, not only those that differ from the distribution
+    #[arg(short, long)]
+    pub(crate) all: bool,
+}
+
+/// Arguments of `kilter fmt`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FmtArgs {
+    /// Files in YAML, or directories with files *.yaml and *.yml at any depth; `-` and none are standard input
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Only list the files that would change
+    #[arg(short, long)]
+    pub(crate) check: bool,
 }
 
 /// Arguments of `kilter get`.

@@ -9,6 +9,7 @@
 mod cli;
 mod collected;
 mod commands;
+mod config;
 mod draw;
 mod durable;
 mod embedded;
@@ -50,7 +51,7 @@ use std::process::ExitCode;
 
 use kilter_recording::RecordMode;
 
-use crate::cli::Cli;
+use crate::config::Refusal;
 
 fn main() -> ExitCode {
     panics::install_panic_hook();
@@ -60,11 +61,12 @@ fn main() -> ExitCode {
     if ralsh::is_called() {
         return ralsh::run();
     }
-    match Cli::of(std::env::args_os()) {
+    match config::command_line(std::env::args_os().collect()) {
         Ok(cli) => {
             cli.global.color.write_global();
             commands::run(&cli, &RecordMode::Live).into()
         }
-        Err(refused) => commands::refuse(&refused).into(),
+        Err(Refusal::Words(refused)) => commands::refuse(&refused).into(),
+        Err(Refusal::Config(exit)) => exit.into(),
     }
 }

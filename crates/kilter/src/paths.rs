@@ -41,6 +41,14 @@ pub(crate) fn facts_dirs() -> Vec<PathBuf> {
     }
 }
 
+/// Returns the default path of the configuration file; none if the user has no home.
+pub(crate) fn config_file() -> Option<PathBuf> {
+    match is_root() {
+        true => Some(PathBuf::from("/etc/kilter/kilter.yaml")),
+        false => Some(xdg("XDG_CONFIG_HOME", ".config")?.join("kilter/kilter.yaml")),
+    }
+}
+
 /// Returns the directory of the public keys whose signatures of plans are trusted; none if the user has no home.
 pub(crate) fn plan_keys_dir() -> Option<PathBuf> {
     match is_root() {

@@ -41,6 +41,11 @@ impl Yaml {
         }
     }
 
+    /// Writes an empty line.
+    pub(crate) fn blank(&mut self) {
+        self.out.push('\n');
+    }
+
     /// Writes `key:` alone. The next entries are one level deeper.
     pub(crate) fn open(&mut self, depth: usize, key: &str) {
         self.key(depth, key);

@@ -52,12 +52,36 @@ Examples:
 reads and changes no resource. Secrets stay hidden. It exits with 0 if the value can be explained,
 1 otherwise.";
 
+pub(super) const INIT: &str = "\
+Examples:
+  kilter init -o site.yaml             what differs from the distribution's defaults
+  kilter init package service          only these types
+  kilter init user --all               all users, those of the system too
+
+The default includes packages that were installed by choice, edited configuration files of packages,
+accounts and groups of people, entries of /etc/fstab and /etc/hosts, SSH keys, kernel parameters,
+cron jobs, and units that are enabled or disabled against the preset. It includes no secrets: no
+passwords, and no files that only some users may read. A plan of the manifest shows no change.";
+
+pub(super) const FMT: &str = "\
+Examples:
+  kilter fmt site.yaml
+  kilter fmt .                         all manifests below a directory
+  kilter fmt --check .                 for a commit hook: exit code 1 if a file would change
+  kilter fmt < site.yaml
+
+Sets indentation, quotes and spaces. Values, their order and comments stay the same: kilter compares
+them before it writes. A line with `# pretty-yaml-ignore` keeps the layout of the next entry.
+
+Exits with 1 if a file has an error, or with --check if a file would change.";
+
 pub(super) const RUN: &str = "\
 Examples:
   kilter run web.yaml
   kilter run web.yaml --noop           only report differences
   kilter run web.yaml --converged-exit --converged-timeout 10
   kilter run web.yaml --max-runtime 3600
+  kilter run web.yaml --format json | jq -c .event,.resource
 
 kilter repairs drift at once and reloads an edited manifest. An invalid manifest changes nothing.
 At the first interrupt, calls in flight finish.";

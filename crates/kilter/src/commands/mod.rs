@@ -7,9 +7,11 @@ pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod explain;
 pub(crate) mod facts;
+pub(crate) mod fmt;
 pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod history;
+pub(crate) mod init;
 pub(crate) mod man;
 pub(crate) mod mold_loop;
 pub(crate) mod pass;
@@ -49,6 +51,8 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         Command::Apply(args) => in_session(&|session| apply::run(args, session)),
         Command::Plan(args) => in_session(&|session| plan::run(args, session)),
         Command::Check(args) => in_session(&|session| check::run(args, global.strict, session)),
+        Command::Init(args) => in_session(&|session| init::run(args, session)),
+        Command::Fmt(args) => fmt::run(args),
         Command::Run(args) => in_session(&|session| run::run(args, session)),
         Command::Status(args) => in_session(&|session| status::run(args, session)),
         Command::Pause(args) => in_session(&|session| pause::pause(args, session)),

@@ -88,7 +88,12 @@ impl ExecOptions {
 
     /// Shows the report, and returns the exit code.
     pub(crate) fn conclude(self, report: &Report, session: &Session) -> Exit {
-        match (self.show(report, session), self.exit(report)) {
+        self.conclude_with(self.show(report, session), report)
+    }
+
+    /// Returns the exit code after output that ended with `shown`.
+    pub(crate) fn conclude_with(self, shown: Exit, report: &Report) -> Exit {
+        match (shown, self.exit(report)) {
             // Exit code 1 would mean that the system is unchanged.
             (Exit::NotStarted, Exit::Done | Exit::Changed) if self.mode == Mode::Apply => Exit::Failed,
             (Exit::NotStarted, exit) if self.mode == Mode::Apply => exit,

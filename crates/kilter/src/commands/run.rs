@@ -32,6 +32,7 @@ use crate::exit::Exit;
 use crate::load::{self, ErrorFormat, Input, InputFiles, Loaded};
 use crate::output::BufferedLines;
 use crate::render::progress::{Progress, Shown};
+use crate::render::status;
 use crate::sd_notify::Manager;
 use crate::server::Server;
 use crate::session::Session;
@@ -99,7 +100,9 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
         strictness: session.global.strict.into(),
         state_dir: Some(state_dir.clone()),
     };
-    let shown = Shown { resources: !session.global.quiet, ..pass.shown(session) };
+    let is_human = args.format == ReportFormat::Human;
+    // Events are data, so that `--quiet` does not affect them.
+    let shown = Shown { resources: is_human && !session.global.quiet, ..pass.shown(session) };
     let window = (status_server.is_some() || metrics.is_some()).then_some(&*window);
     let keeping = RunSession {
         session,
@@ -220,7 +223,13 @@ impl<'env, 'r> RunSession<'env, 'r> {
             status_socket: Some(socket.as_path()).filter(|_| self.options.mode == Mode::Apply),
         };
         let progress = Progress::new(self.shown, prepared.resources().len());
-        let mut watching = Watching { progress, outside: self.outside, settled: 0, is_unflushed: false };
+        let mut watching = Watching {
+            progress,
+            prints_json: self.args.format == ReportFormat::Json,
+            outside: self.outside,
+            settled: 0,
+            is_unflushed: false,
+        };
         let report = prepared.hold(&self.options, hold, self.stop, &mut watching);
         watching.progress.clear();
         report
@@ -266,7 +275,7 @@ fn are_files(manifests: &[PathBuf]) -> Result<(), Exit> {
 fn pass(args: &RunArgs) -> ExecOptions {
     ExecOptions {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
-        format: ReportFormat::Human,
+        format: args.format,
         jobs: args.jobs.count(),
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         exits: ExitCodeMode::Standing,
@@ -441,6 +450,11 @@ fn status_file(path: &Path) -> Result<File, Exit> {
 
 /// Shows the resources out of sync at the end. After a signal, the signal determines the exit code.
 fn conclude(report: &Report, pass: ExecOptions, session: &Session) -> Exit {
-    let told = pass.conclude(report, session);
+    let told = match pass.format {
+        ReportFormat::Human => pass.conclude(report, session),
+        ReportFormat::Json => {
+            pass.conclude_with(output::data(&status::line(&status::ended(report, pass.mode))), report)
+        }
+    };
     signals::exit().unwrap_or(told)
 }

@@ -10,7 +10,7 @@ use kilter_model::{AttributeName, Behaviour, State, TypeSchema, Value};
 pub(crate) use human::{one, table};
 pub(crate) use json::json;
 pub(crate) use puppet::puppet;
-pub(crate) use yaml::yaml;
+pub(crate) use yaml::{entries as yaml_entries, yaml};
 
 /// Treatment of secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

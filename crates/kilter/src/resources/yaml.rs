@@ -13,8 +13,13 @@ pub(crate) fn yaml(schema: &TypeSchema, states: &[State], secrets: SecretHandlin
         return yaml.finish();
     }
     yaml.open(0, "resources");
-    states.iter().for_each(|state| resource(&mut yaml, schema, state, secrets));
+    entries(&mut yaml, schema, states, secrets);
     yaml.finish()
+}
+
+/// Writes resources below `resources`.
+pub(crate) fn entries(yaml: &mut Yaml, schema: &TypeSchema, states: &[State], secrets: SecretHandling) {
+    states.iter().for_each(|state| resource(yaml, schema, state, secrets));
 }
 
 fn resource(yaml: &mut Yaml, schema: &TypeSchema, state: &State, secrets: SecretHandling) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
-use super::line;
+use crate::render::status::line;
 use crate::server::Stream;
 
 /// Interval at which an idle follower connection is checked.

@@ -23,7 +23,7 @@ use serde_json::{Value as Json, json};
 
 use crate::output;
 use crate::pauses::{PauseSelection, Pauses};
-use crate::render::status;
+use crate::render::status::{self, line};
 use crate::server::{ClientLimits, Listener, Protocol, Server, Socket, Stream};
 use follower::Followers;
 use request::Request;
@@ -316,11 +316,6 @@ fn retry_during_reload<T>(ask: impl Fn() -> Result<T, StatusError>) -> Result<T,
     }
 }
 
-/// Returns a document on one line.
-fn line(json: &Json) -> String {
-    status::plain(json) + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -340,10 +335,5 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(is_seen);
-    }
-
-    #[test]
-    fn event_line_is_escaped() {
-        assert_eq!(line(&json!("a\u{9b}2J\u{7f}\u{1b}ü")), "\"a\\u009b2J\\u007f\\u001bü\"\n");
     }
 }

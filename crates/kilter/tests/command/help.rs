@@ -3,7 +3,7 @@
 use crate::support::{Place, snapshot};
 
 /// All commands.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 19] = [
     "apply",
     "plan",
     "check",
@@ -19,6 +19,8 @@ const COMMANDS: [&str; 17] = [
     "history",
     "provider",
     "schema",
+    "init",
+    "fmt",
     "completions",
     "man",
 ];

@@ -174,6 +174,22 @@ fn events_are_followed_as_they_happen() {
 }
 
 #[test]
+fn run_prints_events_as_json_and_its_report_last() {
+    let place = Place::new();
+    let kept = manifest(&place, "resources:\n  file[DIR/a]: {content: declared}\n");
+    let args = ["run", "--format", "json", "--quiet", "--converged-exit", "--converged-timeout", "0", &*kept];
+    let ended = place.run(&args);
+    assert_eq!((ended.code, &*ended.stderr), (0, ""), "{ended:?}");
+    let lines: Vec<Json> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |word: &str| lines.iter().find(|json| json["event"] == word).cloned().unwrap_or_default();
+    assert_eq!(of("settled")["resource"], "file[DIR/a]");
+    assert_eq!(of("converged")["converged"], true, "{ended:?}");
+    let last = lines.last().unwrap();
+    assert_eq!((&last["event"], &last["report"]["counts"]["in_sync"]), (&"ended".into(), &1.into()));
+    assert!(lines.iter().all(|json| json["unix_ms"].is_u64()), "{ended:?}");
+}
+
+#[test]
 fn ended_followers_leave_no_resources() {
     let place = Place::new();
     let running = Running::begin(&place, &[&manifest(&place, SHORT)]);

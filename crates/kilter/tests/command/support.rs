@@ -72,6 +72,11 @@ impl Place {
         self.ended(child.wait_with_output().unwrap())
     }
 
+    /// Runs a prepared command without input.
+    pub(crate) fn end(&self, command: &mut Command) -> Ended {
+        self.ended(command.stdin(Stdio::null()).output().unwrap())
+    }
+
     /// Runs the command as a user without rights: the one that runs the tests, or nobody if that is root. The place
     /// belongs to that user from then on.
     pub(crate) fn run_unprivileged(&self, args: &[&str]) -> Ended {

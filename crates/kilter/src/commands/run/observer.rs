@@ -9,6 +9,7 @@ use kilter_runtime::{Event, Observer, ShutdownHandle, StateDir, StateDirError};
 use crate::execute::fail_text;
 use crate::output;
 use crate::render::progress::Progress;
+use crate::render::status;
 use crate::sd_notify::Manager;
 use crate::status_server::StatusServer;
 
@@ -29,6 +30,8 @@ pub(super) struct Outside<'a> {
 /// Observer that shows events and forwards them.
 pub(super) struct Watching<'a> {
     pub(super) progress: Progress,
+    /// True if each event is printed as a line of JSON.
+    pub(super) prints_json: bool,
     pub(super) outside: Outside<'a>,
     /// Number of settled resources since memory was last returned to the system.
     pub(super) settled: usize,
@@ -66,6 +69,12 @@ impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
         if let Some(status_server) = self.outside.status_server {
             status_server.broadcast(&event);
+        }
+        if self.prints_json
+            && let Some(json) = status::event(&event)
+        {
+            // A reader that closes the pipe early does not matter. The report shows a full disk.
+            let _ = output::write(&status::line(&json));
         }
         if let Event::StatusSocketChanged = event
             && self.keep_state_dir()

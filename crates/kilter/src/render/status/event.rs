@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use kilter_runtime::Event;
+use kilter_runtime::{Event, Mode, Report};
 use serde_json::{Value as Json, json};
 
 use super::document::{collected, outdated};
@@ -82,4 +82,10 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
     };
     json["unix_ms"] = unix(SystemTime::now());
     Some(json)
+}
+
+/// Returns the last event of a run that prints events: its report.
+pub(crate) fn ended(report: &Report, mode: Mode) -> Json {
+    let report = json::report(report, mode == Mode::Noop);
+    json!({"event": "ended", "report": report, "unix_ms": unix(SystemTime::now())})
 }

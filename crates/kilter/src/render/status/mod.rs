@@ -12,8 +12,13 @@ use serde_json::Value as Json;
 
 pub(crate) use conditions::{conditions, holding_collected};
 pub(crate) use document::{brief, plain, write};
-pub(crate) use event::event;
+pub(crate) use event::{ended, event};
 pub(crate) use text::{pause_line, text};
+
+/// Returns the JSON as one line for a stream of events.
+pub(crate) fn line(json: &Json) -> String {
+    plain(json) + "\n"
+}
 
 fn ms(duration: Duration) -> Json {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
@@ -41,6 +46,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn event_line_is_escaped() {
+        assert_eq!(line(&json!("a\u{9b}2J\u{7f}\u{1b}ü")), "\"a\\u009b2J\\u007f\\u001bü\"\n");
+    }
 
     #[test]
     fn times_have_two_units() {

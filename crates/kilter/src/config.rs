@@ -1,0 +1,290 @@
+//! The configuration file: options that the command line does not give (docs/reference/configuration.md).
+//!
+//! Its keys are the long names of options, so that the parser of the command line checks the values.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, CommandFactory, ValueHint};
+use kilter_model::suggest;
+use kilter_script::TextPosition;
+use kilter_script::yaml::{self, Node, YamlKind};
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+use crate::{output, paths, trust};
+
+/// Maximum size of the file in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Key for the manifests of commands that have none on their command line.
+const MANIFEST: &str = "manifest";
+
+/// Options that a file cannot set, because they belong to one call.
+const ONE_CALL: [&str; 4] = ["help", "version", "quiet", "verbose"];
+
+/// Reason why there is no command to run.
+pub(crate) enum Refusal {
+    /// The command line is invalid, or asks for help.
+    Words(clap::Error),
+    /// The configuration file is invalid; reported.
+    Config(Exit),
+}
+
+/// Parses a command line, which starts with the name of the program, and adds the options of the configuration file.
+///
+/// # Errors
+/// If the command line or the file is invalid.
+pub(crate) fn command_line(words: Vec<OsString>) -> Result<Cli, Refusal> {
+    let Some(path) = path() else { return Cli::of(words).map_err(Refusal::Words) };
+    let Some(text) = read(&path).map_err(Refusal::Config)? else { return Cli::of(words).map_err(Refusal::Words) };
+    // Errors and requests for help are answered without the file.
+    let matches = Cli::command().try_get_matches_from(&words).map_err(Refusal::Words)?;
+    let file = ConfigFile { path: &path, matches: &matches };
+    let added = file.added(&text).map_err(Refusal::Config)?;
+    Cli::of(added.to(words)).map_err(|refused| match refused.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Words(refused),
+        _ => {
+            let text = refused.render().to_string();
+            let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let hint = format!("the command line is valid without {}", path.display());
+            Refusal::Config(output::fail_with(format_args!("{}: {message}", path.display()), [hint]))
+        }
+    })
+}
+
+/// Returns the path of the file; none if the user has no home, or if `KILTER_CONFIG` is empty.
+fn path() -> Option<PathBuf> {
+    match std::env::var_os("KILTER_CONFIG") {
+        Some(given) => Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty()),
+        None => paths::config_file(),
+    }
+}
+
+/// Reads the file; none if it does not exist, unless `KILTER_CONFIG` names it.
+fn read(path: &Path) -> Result<Option<String>, Exit> {
+    let is_named = std::env::var_os("KILTER_CONFIG").is_some();
+    // Most machines have no file. This call is cheaper than a check of its directories.
+    if !is_named && !path.exists() {
+        return Ok(None);
+    }
+    let bytes = trust::usual().read(path, MAX_BYTES);
+    let bytes = bytes.map_err(|distrust| output::fail(trust::refusal("the configuration file ", path, &distrust)))?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(output::fail(format_args!("{}: it is not UTF-8", path.display()))),
+    }
+}
+
+/// Words that a file adds to a command line.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct AddedWords {
+    /// Options of every command.
+    global: Vec<OsString>,
+    /// Options of the command.
+    command: Vec<OsString>,
+    manifests: Vec<OsString>,
+}
+
+impl AddedWords {
+    /// Adds the words to a command line.
+    fn to(self, words: Vec<OsString>) -> Vec<OsString> {
+        // After `--` there are no options.
+        let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        let (options, rest) = words.split_at(end);
+        let (program, options) = options.split_at(1.min(options.len()));
+        let separator = (!self.manifests.is_empty() && rest.is_empty()).then(|| OsString::from("--"));
+        [program, &self.global, options, &self.command, rest]
+            .concat()
+            .into_iter()
+            .chain(separator)
+            .chain(self.manifests)
+            .collect()
+    }
+}
+
+/// Configuration file for a parsed command line.
+struct ConfigFile<'a> {
+    path: &'a Path,
+    matches: &'a ArgMatches,
+}
+
+impl ConfigFile<'_> {
+    /// Returns the options of the file that the command line does not give.
+    fn added(&self, text: &str) -> Result<AddedWords, Exit> {
+        let document = yaml::parse(text).map_err(|fault| self.fail(fault.at, &fault.message, fault.hint.as_deref()))?;
+        let mut added = AddedWords::default();
+        let whole = Cli::command();
+        let Some((name, matches)) = self.matches.subcommand() else { return Ok(added) };
+        let Some(command) = whole.find_subcommand(name) else { return Ok(added) };
+        for (key, value) in self.entries(&document)? {
+            let word = self.key(key)?;
+            if word == MANIFEST {
+                let takes_manifests = command.get_arguments().any(|arg| arg.get_id() == "manifests");
+                if takes_manifests && matches.value_source("manifests") != Some(ValueSource::CommandLine) {
+                    added.manifests = self.values(value, true)?.into_iter().map(OsString::from).collect();
+                }
+            } else if let Some(of) = whole.find_subcommand(word) {
+                for (key, value) in self.entries(value)? {
+                    let arg = self.option(of, key)?;
+                    if word == name && !is_given(matches, arg) {
+                        added.command.extend(self.words(arg, value)?);
+                    }
+                }
+            } else {
+                let arg = self.option(&whole, key)?;
+                if !is_given(matches, arg) {
+                    added.global.extend(self.words(arg, value)?);
+                }
+            }
+        }
+        Ok(added)
+    }
+
+    fn entries<'n>(&self, node: &'n Node) -> Result<&'n [(Node, Node)], Exit> {
+        match node.entries() {
+            Some(entries) => Ok(entries),
+            None if node.is_null() => Ok(&[]),
+            None => Err(self.fail(
+                node.at,
+                &format!("options are expected, not {}", node.what()),
+                Some("write NAME: VALUE"),
+            )),
+        }
+    }
+
+    fn key<'n>(&self, key: &'n Node) -> Result<&'n str, Exit> {
+        key.text()
+            .map(|text| text.as_str())
+            .ok_or_else(|| self.fail(key.at, &format!("the name of an option is expected, not {}", key.what()), None))
+    }
+
+    /// Returns the option with the name of a key. `_` is accepted for `-`.
+    fn option<'c>(&self, command: &'c clap::Command, key: &Node) -> Result<&'c Arg, Exit> {
+        let name = self.key(key)?.replace('_', "-");
+        let of = |arg: &&Arg| arg.get_long().is_some_and(|long| long == name);
+        match command.get_arguments().find(of) {
+            Some(arg) if !ONE_CALL.contains(&&*name) => Ok(arg),
+            Some(_) => Err(self.fail(key.at, &format!("`{name}` can only be given on the command line"), None)),
+            None => {
+                let known = command.get_arguments().filter_map(Arg::get_long).filter(|long| !ONE_CALL.contains(long));
+                let commands = command.get_subcommands().map(clap::Command::get_name);
+                let known: Vec<&str> = known.chain(commands).chain([MANIFEST]).collect();
+                let hint = match suggest::nearest(&name, known) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "the keys are the long options of kilter, and names of commands".to_owned(),
+                };
+                Err(self.fail(key.at, &format!("{} has no option `{name}`", command.get_name()), Some(&hint)))
+            }
+        }
+    }
+
+    /// Returns the words of an option with its values.
+    fn words(&self, arg: &Arg, value: &Node) -> Result<Vec<OsString>, Exit> {
+        let name = arg.get_long().unwrap_or_default();
+        if matches!(arg.get_action(), ArgAction::SetTrue) {
+            return match value.truth() {
+                Some(true) => Ok(vec![format!("--{name}").into()]),
+                Some(false) => Ok(Vec::new()),
+                None => Err(self.fail(value.at, &format!("`{name}` is true or false, not {}", value.what()), None)),
+            };
+        }
+        let is_list = matches!(value.kind, YamlKind::Sequence(_));
+        if is_list && !matches!(arg.get_action(), ArgAction::Append) {
+            return Err(self.fail(value.at, &format!("`{name}` has one value, not a list"), None));
+        }
+        let is_path = matches!(arg.get_value_hint(), ValueHint::DirPath | ValueHint::FilePath | ValueHint::AnyPath);
+        let values = self.values(value, is_path)?;
+        Ok(values.into_iter().map(|value| format!("--{name}={value}").into()).collect())
+    }
+
+    /// Returns the values of an option. Relative paths start at the directory of the file.
+    fn values(&self, value: &Node, are_paths: bool) -> Result<Vec<String>, Exit> {
+        let of = |node: &Node| match node.text().filter(|_| !node.is_null()) {
+            Some(text) if are_paths && !text.contains("://") => {
+                let directory = self.path.parent().unwrap_or(Path::new("/"));
+                Ok(directory.join(text.as_str()).to_string_lossy().into_owned())
+            }
+            Some(text) => Ok(text.to_string()),
+            None => Err(self.fail(node.at, &format!("a value is expected, not {}", node.what()), None)),
+        };
+        match &value.kind {
+            YamlKind::Sequence(values) => values.iter().map(of).collect(),
+            _ => Ok(vec![of(value)?]),
+        }
+    }
+
+    fn fail(&self, at: TextPosition, message: &str, hint: Option<&str>) -> Exit {
+        let TextPosition { line, column } = at;
+        output::fail_with(format_args!("{}:{line}:{column}: {message}", self.path.display()), hint)
+    }
+}
+
+/// Returns true if the command line or the environment gives an option.
+fn is_given(matches: &ArgMatches, arg: &Arg) -> bool {
+    let source = matches.value_source(arg.get_id().as_str());
+    matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn added(line: &str, text: &str) -> Result<AddedWords, Exit> {
+        let words = ["kilter"].into_iter().chain(line.split(' '));
+        let matches = Cli::command().try_get_matches_from(words).unwrap();
+        ConfigFile { path: Path::new("/etc/kilter/kilter.yaml"), matches: &matches }.added(text)
+    }
+
+    fn shown(words: &[OsString]) -> String {
+        words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn options_of_the_command_line_replace_those_of_the_file() {
+        let text = "state-dir: state\ninclude: [/a, b]\nmanifest: site.yaml\nplan: {jobs: 3}\napply: {jobs: 4, no_flush: yes}\n";
+        let all = added("apply", text).unwrap();
+        assert_eq!(shown(&all.global), "--state-dir=/etc/kilter/state --include=/a --include=/etc/kilter/b");
+        assert_eq!(shown(&all.command), "--jobs=4 --no-flush");
+        assert_eq!(shown(&all.manifests), "/etc/kilter/site.yaml");
+        let some = added("apply -I /c --jobs 1 own.yaml", text).unwrap();
+        assert_eq!(
+            (shown(&some.global), shown(&some.command)),
+            ("--state-dir=/etc/kilter/state".into(), "--no-flush".into())
+        );
+        assert!(some.manifests.is_empty());
+        assert_eq!(added("facts", text).unwrap().command, Vec::<OsString>::new());
+    }
+
+    #[test]
+    fn words_are_added_before_the_end_of_options() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let of = |line: &str| {
+            let added = AddedWords { global: words("-I a"), command: words("--jobs=2"), manifests: Vec::new() };
+            shown(&added.to(words(line)))
+        };
+        assert_eq!(of("kilter apply -- -x"), "kilter -I a apply --jobs=2 -- -x");
+        let added = AddedWords { manifests: words("m.yaml"), ..AddedWords::default() };
+        assert_eq!(shown(&added.to(words("kilter apply"))), "kilter apply -- m.yaml");
+    }
+
+    #[test]
+    fn wrong_files_are_refused() {
+        for text in [
+            "state_dri: x",
+            "quiet: true",
+            "apply: 3",
+            "apply: {jbos: 3}",
+            "jobs: 3",
+            "state-dir: [a]",
+            "apply: {no-flush: 3}",
+            "- a",
+            "a: [",
+        ] {
+            assert!(added("apply", text).is_err(), "{text}");
+        }
+        assert_eq!(added("apply", "").unwrap(), AddedWords::default());
+    }
+}

@@ -69,7 +69,7 @@ pub(super) const TABLE: [Page; 33] = [
 ];
 
 /// All commands, in the order of the manual.
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 26] = [
     "types",
     "get",
     "set",
@@ -77,6 +77,8 @@ const COMMANDS: [&str; 24] = [
     "plan",
     "check",
     "explain",
+    "init",
+    "fmt",
     "apply",
     "run",
     "status",

@@ -114,6 +114,9 @@ struct ConfigFile<'a> {
 impl ConfigFile<'_> {
     /// Returns the options of the file that the command line does not give.
     fn added(&self, text: &str) -> Result<AddedWords, Exit> {
+        if text.lines().all(|line| line.trim_start().is_empty() || line.trim_start().starts_with('#')) {
+            return Ok(AddedWords::default());
+        }
         let document = yaml::parse(text).map_err(|fault| self.fail(fault.at, &fault.message, fault.hint.as_deref()))?;
         let mut added = AddedWords::default();
         let whole = Cli::command();
@@ -285,6 +288,8 @@ mod tests {
         ] {
             assert!(added("apply", text).is_err(), "{text}");
         }
-        assert_eq!(added("apply", "").unwrap(), AddedWords::default());
+        for empty in ["", "# manifest: site.yaml\n\n"] {
+            assert_eq!(added("apply", empty).unwrap(), AddedWords::default());
+        }
     }
 }

@@ -149,9 +149,9 @@ fn a_long_log_is_read_in_constant_memory() {
     let place = Place::new();
     let content = format!("[\"a\", \"stdout\", {{\"line\": \"{}\"}}]", "x".repeat(900_000));
     let message = format!("{}:{content},", content.len());
-    place.file("log", format!("{}18:[\"a\", \"last\", \"1\"],", message.repeat(60)));
+    place.file("log", format!("{}18:[\"a\", \"last\", \"1\"],", message.repeat(120)));
     // The program alone takes half of that, and the log has more than all of it.
-    let limited = format!("ulimit -v 50000; {} history --channel3 log --key last", env!("CARGO_BIN_EXE_kilter"));
+    let limited = format!("ulimit -v 100000; {} history --channel3 log --key last", env!("CARGO_BIN_EXE_kilter"));
     let output = std::process::Command::new("bash").args(["-c", &limited]).current_dir(place.path()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "a                         last      \"1\"\n", "{output:?}");
 }

@@ -8,6 +8,7 @@ use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeS
 use kilter_provider::{
     AutoEdge, Context, Declaration, Effect, Footprint, Insync, Match, Mode, PathState, Placement, Predict, Provider,
     ProviderError, Query, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Watch, WatchSource,
+    redacted_outcome,
 };
 
 use crate::file::lone;
@@ -173,7 +174,7 @@ impl Provider for TimezoneProvider {
                 (Mode::Preview, _) => Ok(Outcome::done()),
             };
             let outcome = outcome.unwrap_or_else(Outcome::failed);
-            change.should.map_or(outcome.clone(), |should| Redactor::of(should).outcome(outcome))
+            redacted_outcome(change, outcome)
         };
         changes.iter().map(made).collect()
     }

@@ -50,7 +50,7 @@ pub use logging::{
 pub use outlook::{NoPendingChanges, PreviewContext, SideEffects};
 pub use percent::percent_decode;
 pub use predict::{Account, Content, Effect, Footprint, Forecast, PathState};
-pub use redact::{Redactor, redacted};
+pub use redact::{Redactor, redacted, redacted_outcome};
 pub use registry::{Candidate, ChoiceError, Contradiction, Registry, RegistryError};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
 pub use validate_states::{Reading, get_checked, get_named};

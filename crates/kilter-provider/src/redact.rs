@@ -5,7 +5,7 @@
 //! messages is safe with every caller.
 
 use ecow::EcoString;
-use kilter_model::{Attributes, Difference, Outcome, REDACTED, Value};
+use kilter_model::{Attributes, Change, Difference, Outcome, REDACTED, Value};
 
 use crate::contract::{ProviderError, ValidationError};
 
@@ -14,6 +14,14 @@ const SHORTEST: usize = 4;
 
 /// Marker for truncated text.
 const CUT: char = '…';
+
+/// Redacts the secrets of a change in the messages of its outcome.
+pub fn redacted_outcome(change: &Change<'_>, outcome: Outcome) -> Outcome {
+    match change.should {
+        Some(should) => Redactor::of(should).outcome(outcome),
+        None => outcome,
+    }
+}
 
 /// Secret texts of a resource, to be redacted.
 ///

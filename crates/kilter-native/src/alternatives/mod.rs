@@ -10,6 +10,7 @@ use kilter_process::Invocation;
 use kilter_provider::{
     AutoEdge, Context, Declaration, Effect, Footprint, Insync, Match, Mode, PathState, Predict, Provider,
     ProviderError, Query, Redactor, Relations, Scope, SideEffects, Suitability, ValidationError, Watch, WatchSource,
+    redacted_outcome,
 };
 
 use crate::accounts::System;
@@ -328,7 +329,7 @@ impl Provider for AlternativesProvider {
                 (Mode::Preview, _) => Ok(()),
             };
             let outcome = made.map_or_else(Outcome::failed, |()| Outcome::done());
-            change.should.map_or(outcome.clone(), |should| Redactor::of(should).outcome(outcome))
+            redacted_outcome(change, outcome)
         };
         changes.iter().map(made).collect()
     }

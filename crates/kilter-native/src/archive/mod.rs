@@ -14,7 +14,7 @@ use kilter_process::trust::{Distrust, TrustPolicy};
 use kilter_provider::{
     AutoEdge, Batch, Context, Durability, Effect, Footprint, Insync, Match, Mode, POLL, PathState, Predict, Provider,
     ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Wanted, Watch,
-    WatchSource, canonicalize_one, check, get_each,
+    WatchSource, canonicalize_one, check, get_each, redacted_outcome,
 };
 
 use crate::accounts::{Accounts, System, number};
@@ -212,10 +212,7 @@ impl Provider for ArchiveProvider {
                 return Outcome::done();
             }
             let outcome = self.apply(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
-            match change.should {
-                Some(should) => Redactor::of(should).outcome(outcome),
-                None => outcome,
-            }
+            redacted_outcome(change, outcome)
         };
         changes.iter().map(one).collect()
     }

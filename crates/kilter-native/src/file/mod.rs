@@ -58,7 +58,7 @@ use kilter_model::{Attributes, Change, Difference, Outcome, State, Unknown, Valu
 use kilter_provider::{
     AutoEdge, Batch, Context, Declaration, Declared, Effect, Explain, Footprint, Found, Insync, Mode, Placement,
     Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, Scheduling, Scope, Session,
-    SideEffects, ValidationError, Wanted, Watch, WatchSource, get_each,
+    SideEffects, ValidationError, Wanted, Watch, WatchSource, get_each, redacted_outcome,
 };
 use rustc_hash::FxHashSet;
 
@@ -379,10 +379,8 @@ impl Revert for FileProvider {
 
 /// Redacts the secrets in an outcome. Most outcomes have no messages.
 fn sealed(change: &Change<'_>, outcome: Outcome) -> Outcome {
-    match change.should {
-        Some(should) if outcome.failure.is_some() || !outcome.notes.is_empty() => Redactor::of(should).outcome(outcome),
-        _ => outcome,
-    }
+    let has_messages = outcome.failure.is_some() || !outcome.notes.is_empty();
+    if has_messages { redacted_outcome(change, outcome) } else { outcome }
 }
 
 /// Adds `acl: keep` to the state of a missing file that declares it: the change of a new file sets no access list.

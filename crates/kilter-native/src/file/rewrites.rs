@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome};
-use kilter_provider::{Context, Redactor};
+use kilter_provider::{Context, redacted_outcome};
 use rustc_hash::FxHashMap;
 
 use super::whole::WholeError;
@@ -89,9 +89,5 @@ pub(crate) fn change_all<'c, F: Hash + Eq>(
             whole.failure = whole.failure.take().or(outcome.failure);
         }
     }
-    let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
-        Some(should) => Redactor::of(should).outcome(outcome),
-        None => outcome,
-    };
-    outcomes.into_iter().zip(changes).map(hidden).collect()
+    outcomes.into_iter().zip(changes).map(|(outcome, change)| redacted_outcome(change, outcome)).collect()
 }

@@ -9,7 +9,7 @@ use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeS
 use kilter_provider::{
     AutoEdge, Context, Declaration, Declared, Effect, Footprint, Forecast, Insync, Match, Mode, Placement, Predict,
     Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, SideEffects, ValidationError, Wanted,
-    Watch, WatchSource,
+    Watch, WatchSource, redacted_outcome,
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem, predict};
@@ -168,11 +168,7 @@ impl Provider for GroupProvider {
             Mode::Preview => self.require_members(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
-        let sealed = |each: &Change<'_>| match each.should {
-            Some(should) => Redactor::of(should).outcome(change(each)),
-            None => change(each),
-        };
-        changes.iter().map(sealed).collect()
+        changes.iter().map(|each| redacted_outcome(each, change(each))).collect()
     }
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {

@@ -9,6 +9,7 @@ use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeS
 use kilter_provider::{
     AutoEdge, Context, Declaration, Effect, Footprint, Mode, PathState, Placement, Predict, Provider, ProviderError,
     Query, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Watch, WatchSink, WatchSource,
+    redacted_outcome,
 };
 
 use crate::file::whole::{self, AtomicRewrite};
@@ -205,7 +206,7 @@ impl Provider for HostnameProvider {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = |change| {
             let outcome = self.change(cx, change).unwrap_or_else(Outcome::failed);
-            change.should.map_or(outcome.clone(), |should| Redactor::of(should).outcome(outcome))
+            redacted_outcome(change, outcome)
         };
         changes.iter().map(changed).collect()
     }

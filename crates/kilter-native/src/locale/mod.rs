@@ -11,7 +11,7 @@ use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeS
 use kilter_process::Invocation;
 use kilter_provider::{
     AutoEdge, Context, Effect, Footprint, Mode, PathState, Predict, Provider, ProviderError, Query, Redactor,
-    Relations, Scope, SideEffects, Suitability, ValidationError, Watch, WatchSource,
+    Relations, Scope, SideEffects, Suitability, ValidationError, Watch, WatchSource, redacted_outcome,
 };
 use rustc_hash::FxHashSet;
 
@@ -338,11 +338,7 @@ impl Provider for LocaleProvider {
                 changes.iter().map(|one| known(one).map_or_else(Outcome::failed, |()| Outcome::done())).collect()
             }
         };
-        let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
-            Some(should) => Redactor::of(should).outcome(outcome),
-            None => outcome,
-        };
-        outcomes.into_iter().zip(changes).map(hidden).collect()
+        outcomes.into_iter().zip(changes).map(|(outcome, change)| redacted_outcome(change, outcome)).collect()
     }
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {

@@ -14,7 +14,7 @@ use kilter_process::Invocation;
 use kilter_provider::{
     AutoEdge, Context, Direction, Effect, Footprint, Insync, Match, Mode, PathState, Predict, Provider, ProviderError,
     Query, Redactor, Refresh, Relations, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink,
-    WatchSource,
+    WatchSource, redacted_outcome,
 };
 use rustc_hash::FxHashSet;
 
@@ -238,11 +238,7 @@ impl Provider for MountProvider {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let outcomes = self.change(cx, changes);
         let outcomes = outcomes.unwrap_or_else(|why| vec![Outcome::failed(why); changes.len()]);
-        let hidden = |(outcome, change): (Outcome, &Change<'_>)| match change.should {
-            Some(should) => Redactor::of(should).outcome(outcome),
-            None => outcome,
-        };
-        outcomes.into_iter().zip(changes).map(hidden).collect()
+        outcomes.into_iter().zip(changes).map(|(outcome, change)| redacted_outcome(change, outcome)).collect()
     }
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {

@@ -23,7 +23,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State};
 use kilter_provider::{
     Batch, Context, Insync, Mode, Provider, ProviderError, Query, Redactor, Refresh, Relations, Scheduling,
-    Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource,
+    Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource, redacted_outcome,
 };
 
 use crate::accounts::{RealRunner, Runner};
@@ -143,11 +143,7 @@ impl Provider for ServiceProvider {
             Mode::Preview => Outcome::done(),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
-        let sealed = |each: &Change<'_>| match each.should {
-            Some(should) => Redactor::of(should).outcome(change(each)),
-            None => change(each),
-        };
-        changes.iter().map(sealed).collect()
+        changes.iter().map(|each| redacted_outcome(each, change(each))).collect()
     }
 
     /// Compares `enable` as Puppet's provider for systemd does: `enabled_insync?` of a static or an indirect unit, and

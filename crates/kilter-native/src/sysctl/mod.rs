@@ -13,7 +13,7 @@ use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
     AutoEdge, Context, Declaration, Direction, Effect, Footprint, Insync, Level, Match, Mode, POLL, PathState,
     Placement, Predict, Provider, ProviderError, Query, Redactor, Relations, Scheduling, Scope, SideEffects,
-    ValidationError, Wanted, Watch, WatchSource,
+    ValidationError, Wanted, Watch, WatchSource, redacted_outcome,
 };
 
 use crate::file::whole::{self, AtomicRewrite, RewriteError};
@@ -271,13 +271,9 @@ impl Provider for SysctlProvider {
     }
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
-        let hidden = |outcome: Outcome, change: &Change<'_>| match change.should {
-            Some(should) => Redactor::of(should).outcome(outcome),
-            None => outcome,
-        };
         if mode == Mode::Preview {
             let previewed = |change| self.preview(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
-            return changes.iter().map(|change| hidden(previewed(change), change)).collect();
+            return changes.iter().map(|change| redacted_outcome(change, previewed(change))).collect();
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let set = |change: &Change<'_>| {
@@ -301,7 +297,7 @@ impl Provider for SysctlProvider {
                     Outcome { notes: notes.into_iter().collect(), ..Outcome::done() }
                 }
             };
-            hidden(outcome, change)
+            redacted_outcome(change, outcome)
         };
         set.iter().zip(changes).map(outcome).collect()
     }

@@ -13,7 +13,7 @@ use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
     Account, AutoEdge, Context, Declaration, Declared, Direction, Effect, Footprint, Forecast, Insync, Match, Mode,
     PathState, Placement, Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling,
-    SideEffects, ValidationError, Wanted, Watch, WatchSource,
+    SideEffects, ValidationError, Wanted, Watch, WatchSource, redacted_outcome,
 };
 
 use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem, predict};
@@ -214,11 +214,7 @@ impl Provider for UserProvider {
             Mode::Preview => self.require_groups(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
-        let sealed = |each: &Change<'_>| match each.should {
-            Some(should) => Redactor::of(should).outcome(change(each)),
-            None => change(each),
-        };
-        changes.iter().map(sealed).collect()
+        changes.iter().map(|each| redacted_outcome(each, change(each))).collect()
     }
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {

@@ -13,7 +13,7 @@ use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
     AutoEdge, Batch, Context, Direction, Durability, Effect, Footprint, Found, Insync, Match, Mode, POLL, PathState,
     Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, Scope, SideEffects, Suitability,
-    ValidationError, Wanted, Watch, WatchSource, get_each,
+    ValidationError, Wanted, Watch, WatchSource, get_each, redacted_outcome,
 };
 use rustc_hash::FxHashSet;
 
@@ -302,10 +302,7 @@ impl Provider for VcsrepoProvider {
                 Mode::Apply => self.apply(cx, change),
             };
             let outcome = done.map_or_else(Outcome::failed, |()| Outcome::done());
-            match change.should {
-                Some(should) => Redactor::of(should).outcome(outcome),
-                None => outcome,
-            }
+            redacted_outcome(change, outcome)
         };
         changes.iter().map(one).collect()
     }

@@ -33,6 +33,8 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
         "ca_certificate",
         "",
     ),
+    (&["git", "git_repo", "git.latest", "git.cloned", "gitrepo"], "vcsrepo", ""),
+    (&["unarchive", "extract", "archive_file", "untar", "tarball"], "archive", ""),
     (&["nftables", "nft", "nft_table", "nftables::table", "firewall_table"], "firewall", ""),
     (&["iptables", "ufw", "nftables_rule", "nftables::rule", "firewallrule"], "firewall_rule", ""),
     (
@@ -170,8 +172,8 @@ const ANSWERS: &[(&[&str], &str)] = &[
         "guards belong to `exec`; `when:` leaves a resource out by facts and variables",
     ),
     (
-        &["loop", "with_items", "with_dict", "for_each", "foreach", "count"],
-        "there are no loops: generate the manifest with a program",
+        &["loop", "with_items", "with_dict", "foreach", "count"],
+        "write `for_each: [a, b]`, and `${each.value}` in the title and the attributes",
     ),
     (&["template"], "a template is a value: content: { template: app.conf.j2 }"),
     (&["register", "output"], "a resource refers to the output of another: ${exec[title].stdout}"),
@@ -371,6 +373,9 @@ mod tests {
         assert!(attribute_hint("file", "onlyif", &|_| false).unwrap().contains("`exec`"));
         assert_eq!(type_hint("ansible.builtin.copy", &all).unwrap(), "kilter's type is `file`");
         assert_eq!(type_hint("directory", &all).unwrap(), "kilter's type is `file` with `ensure: directory`");
+        assert_eq!(type_hint("ansible.builtin.git", &all).unwrap(), "kilter's type is `vcsrepo`");
+        assert_eq!(type_hint("unarchive", &all).unwrap(), "kilter's type is `archive`");
+        assert!(attribute_hint("user", "with_items", &all).unwrap().contains("`for_each: [a, b]`"));
         assert_eq!(type_hint("svc", &|_| false), None);
     }
 

@@ -67,7 +67,6 @@ const REQUIREMENTS: [Requirement; 41] = [
     Requirement { program: "pip3", package: "python3-pip" },
     Requirement { program: "virtualenv", package: "virtualenv" },
     Requirement { program: "npm", package: "npm" },
-    Requirement { program: "ip", package: "iproute2" },
     Requirement { program: "shellcheck", package: "shellcheck" },
     Requirement { program: "pyflakes3", package: "pyflakes3" },
 ];

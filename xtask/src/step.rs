@@ -30,6 +30,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
 }
 
 /// Installs a subcommand of cargo in this version, if it is not there. Most need some minutes.
+///
+/// It builds without optimisation, because the compiler would work longer than the subcommand.
 pub(crate) fn installed(root: &Path, name: &str, version: &str) -> Result<(), String> {
     let subcommand = name.trim_start_matches("cargo-");
     let found = output(cargo(root).args([subcommand, "--version"])).unwrap_or_default();
@@ -38,7 +40,7 @@ pub(crate) fn installed(root: &Path, name: &str, version: &str) -> Result<(), St
     }
     println!("installing {name} {version}: some minutes, once");
     let mut install = cargo(root);
-    install.args(["install", name, "--locked", "--quiet", "--version", version]);
+    install.args(["install", name, "--locked", "--quiet", "--debug", "--version", version]);
     // A separate build directory, so that the build does not depend on the workspace's settings.
     succeeds(nice(&install).env_remove("CARGO_TARGET_DIR"))
 }

@@ -5,21 +5,28 @@ use kilter_provider::{Placement, Predict, Scheduling, SideEffects, Watch, WatchS
 
 /// Implements the methods of a provider that describe it: its type, its name, its schema and its capabilities. The
 /// schema is built at its first use. The second list names the capabilities of [`InProcess`].
+///
+/// Each start asks all providers for their names. `cold` puts these functions side by side, so that the start does not
+/// load a page of each type.
 macro_rules! describe {
     ($type_name:literal, $name:literal, $schema:path, [$($own:ident),*] $(, InProcess: [$($common:ident),*])?) => {
+        #[cold]
         fn schema(&self) -> &kilter_model::TypeSchema {
             static SCHEMA: std::sync::LazyLock<kilter_model::TypeSchema> = std::sync::LazyLock::new($schema);
             &SCHEMA
         }
 
+        #[cold]
         fn type_name(&self) -> &str {
             $type_name
         }
 
+        #[cold]
         fn name(&self) -> &'static str {
             $name
         }
 
+        #[cold]
         fn capabilities(&self) -> kilter_provider::Capabilities<'_> {
             kilter_provider::Capabilities {
                 $($own: Some(self),)*

@@ -386,18 +386,22 @@ fn undeclared<T: PartType>() -> EcoString {
 }
 
 impl<T: PartType> Provider for PartProvider<T> {
+    #[cold]
     fn schema(&self) -> &TypeSchema {
         T::schema()
     }
 
+    #[cold]
     fn type_name(&self) -> &str {
         T::NAME
     }
 
+    #[cold]
     fn name(&self) -> &'static str {
         "files"
     }
 
+    #[cold]
     fn capabilities(&self) -> Capabilities<'_> {
         Capabilities {
             relations: Some(self),

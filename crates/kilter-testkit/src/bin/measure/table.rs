@@ -32,14 +32,14 @@ impl CostTable {
         });
     }
 
-    /// Adds a figure with another one of the same run, and the maximum of their ratio.
+    /// Adds a figure with another one of the same run, and the maximum of their ratio. Without a target, it is infinite.
     pub(crate) fn ratio(&mut self, what: &str, measured: f64, beside: f64, unit: &str, name: &str, limit: f64) {
         let ratio = measured / beside.max(f64::MIN_POSITIVE);
         self.rows.push(Row {
             what: what.to_owned(),
             measured: format!("{measured:.2} {unit}"),
             beside: format!("{name} {beside:.2} {unit}, {ratio:.2}×"),
-            target: format!("≤ {limit}×"),
+            target: if limit.is_finite() { format!("≤ {limit}×") } else { "none".to_owned() },
             holds: ratio <= limit,
         });
     }
@@ -52,7 +52,7 @@ impl CostTable {
 
 impl fmt::Display for CostTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| what | kilter | beside | target | holds |")?;
+        writeln!(f, "| measurement | kilter | compared with | target | met |")?;
         writeln!(f, "|---|---:|---:|---:|---|")?;
         for Row { what, measured, beside, target, holds } in &self.rows {
             let holds = if *holds { "yes" } else { "**no**" };

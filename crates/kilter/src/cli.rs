@@ -78,7 +78,7 @@ pub(crate) struct Global {
     /// Name of this machine in the world [default: its host name]
     #[arg(long, global = true, value_name = "NAME", env = "KILTER_HOSTNAME", hide_env_values = true)]
     pub(crate) hostname: Option<String>,
-    /// How to handle a provider that violates its contract, for example by reading values that it does not accept:
+    /// Reaction to a provider that violates its contract, for example by reading values that it does not accept:
     /// off, warning or error
     #[arg(long, global = true, value_name = "HOW", default_value = "warning")]
     pub(crate) strict: Strict,
@@ -371,8 +371,8 @@ pub(crate) struct CheckManifestArgs {
 /// Arguments of `kilter explain`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A variable, written `vars.NAME`, or a resource, written `type[title]`. Before the manifests of a resource, one of
-    /// its attributes [default: all that have a value]
+    /// A variable, written `vars.NAME`, or a resource, written `type[title]`. Before the manifests of a resource, one
+    /// of its attributes [default: all that have a value]
     #[arg(value_name = "SUBJECT")]
     pub(crate) subject: String,
     #[command(flatten)]

@@ -82,10 +82,11 @@ mod tests {
 
     #[test]
     fn layout_is_uniform_and_stable() {
-        let text = "# top\nresources:\n    file[/a]:   {ensure: directory,mode: '0755'} # why\n\n\n\n    'exec[b]':\n        \
-                    command:  [ echo , 'a\"b' ]\n        # kept\n        unless: |\n          test -e /x\n";
-        let expected = "# top\nresources:\n  file[/a]: { ensure: directory, mode: \"0755\" } # why\n\n  \"exec[b]\":\n    \
-                        command: [echo, 'a\"b']\n    # kept\n    unless: |\n      test -e /x\n";
+        let text = "# top\nresources:\n    file[/a]:   {ensure: directory,mode: '0755'} # why\n\n\n\n    \
+                    'exec[b]':\n        command:  [ echo , 'a\"b' ]\n        # kept\n        unless: |\n          test \
+                    -e /x\n";
+        let expected = "# top\nresources:\n  file[/a]: { ensure: directory, mode: \"0755\" } # why\n\n  \
+                        \"exec[b]\":\n    command: [echo, 'a\"b']\n    # kept\n    unless: |\n      test -e /x\n";
         assert_eq!(formatted("a.yaml", text).unwrap(), expected);
         assert_eq!(formatted("a.yaml", expected).unwrap(), expected);
     }

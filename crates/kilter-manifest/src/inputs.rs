@@ -31,8 +31,8 @@ pub trait Loader {
     /// The reason why the text cannot be read.
     fn load(&self, from: &str, path: &str) -> Result<Source, String>;
 
-    /// Loads the text at `path` as [`Loader::load`] does. None if there is no file. Without an implementation, a missing
-    /// file is an error.
+    /// Loads the text at `path` as [`Loader::load`] does. None if there is no file. Without an implementation, a
+    /// missing file is an error.
     ///
     /// # Errors
     /// The reason why the file cannot be read.

@@ -275,7 +275,8 @@ impl<'e, 't> Values<'e, 't> {
             (Some((key, value)), None) if key.text() == "template" => return self.templated(value, true).sealed(),
             (Some((key, value)), None) => self.secret_source(key, value),
             _ => {
-                let hint = "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }, { base64: TEXT }, { template: PATH }, { age: PATH }, { systemd_creds: PATH }";
+                let hint = "write a text, or one of { file: PATH }, { env: NAME }, { command: [ARG, …] }, { base64: \
+                    TEXT }, { template: PATH }, { age: PATH }, { systemd_creds: PATH }";
                 self.environment
                     .report(Diagnostic::new("`sensitive` needs exactly one source").at(view.span()).hint(hint));
                 None

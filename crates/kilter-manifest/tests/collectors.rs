@@ -25,9 +25,9 @@ fn compiled(text: &str) -> (Compiled, Sources) {
 #[test]
 fn collector_relates_all_other_resources_of_the_type() {
     let catalog = World::new().catalog(
-        "resources:\n  user: [a, b]\n  file[/x]: { require: \"user[*]\", before: [\"exec[*]\"], notify: \"service[s]\" }\n  \
-         exec[e]: { command: x }\n  service[s]: { subscribe: \"file[*]\" }\n  file[/y]: { when: false }\n  user[c]: { require: \
-         \"user[*]\" }\n",
+        "resources:\n  user: [a, b]\n  file[/x]: { require: \"user[*]\", before: [\"exec[*]\"], notify: \"service[s]\" \
+         }\n  exec[e]: { command: x }\n  service[s]: { subscribe: \"file[*]\" }\n  file[/y]: { when: false }\n  \
+         user[c]: { require: \"user[*]\" }\n",
     );
     assert_eq!(
         relations(&catalog),
@@ -49,8 +49,9 @@ fn collector_includes_parts_of_composite_resources_and_other_files() {
     let mut sources = Sources::new();
     sources.add(Source::new(
         "site.yaml",
-        "include: common.yaml\ntypes:\n  site:\n    resources:\n      \"user[${self.name}]\": {}\n      \"file[/${self.name}]\": {}\n\
-         resources:\n  site[s]: { require: \"user[*]\" }\n  exec[e]: { command: x, require: [\"user[*]\", \"site[*]\"] }\n",
+        "include: common.yaml\ntypes:\n  site:\n    resources:\n      \"user[${self.name}]\": {}\n      \
+         \"file[/${self.name}]\": {}\nresources:\n  site[s]: { require: \"user[*]\" }\n  exec[e]: { command: x, \
+         require: [\"user[*]\", \"site[*]\"] }\n",
     ));
     let catalog = World::new().compile_all(&mut sources).expect("the manifest is valid").catalog;
     assert_eq!(
@@ -69,8 +70,8 @@ fn collector_includes_parts_of_composite_resources_and_other_files() {
 #[test]
 fn part_of_a_composite_resource_may_collect_its_type() {
     let catalog = World::new().catalog(
-        "types:\n  site:\n    resources:\n      \"user[${self.name}]\": { require: \"site[*]\" }\nresources:\n  site[a]: {}\n  \
-         user[x]: { before: \"site[*]\" }\n",
+        "types:\n  site:\n    resources:\n      \"user[${self.name}]\": { require: \"site[*]\" }\nresources:\n  \
+         site[a]: {}\n  user[x]: { before: \"site[*]\" }\n",
     );
     assert_eq!(relations(&catalog), ["user[x] before user[a]"], "not with the composite resource that contains it");
 }

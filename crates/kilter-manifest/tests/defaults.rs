@@ -25,9 +25,10 @@ fn warnings(texts: &[(&str, &str)]) -> (Catalog, Vec<Diagnostic>, Sources) {
 #[test]
 fn default_applies_unless_the_resource_mentions_the_attribute() {
     let catalog = World::new().catalog(
-        "vars: { who: app }\ndefaults:\n  file: { mode: \"0640\", owner: \"${vars.who}\", meta: { retry: 2 } }\n  exec: { \
-         tries: 3 }\nresources:\n  file[/a]: {}\n  file[/b]: { mode: \"0600\", owner: null }\n  exec[e]: { command: x }\n  \
-         exec[f]: { command: x, tries: ~ }\n  user[u]: {}\n  file: [/c, { titles: [/d], owner: root }]\n",
+        "vars: { who: app }\ndefaults:\n  file: { mode: \"0640\", owner: \"${vars.who}\", meta: { retry: 2 } }\n  \
+         exec: { tries: 3 }\nresources:\n  file[/a]: {}\n  file[/b]: { mode: \"0600\", owner: null }\n  exec[e]: { \
+         command: x }\n  exec[f]: { command: x, tries: ~ }\n  user[u]: {}\n  file: [/c, { titles: [/d], owner: root \
+         }]\n",
     );
     let mode = |name: &str| attribute(&catalog, name, "mode").and_then(Value::as_str).map(str::to_owned);
     let owner = |name: &str| attribute(&catalog, name, "owner").and_then(Value::as_str).map(str::to_owned);
@@ -45,7 +46,8 @@ fn default_applies_to_its_own_file_only() {
     let (catalog, warnings, _) = warnings(&[
         (
             "one.yaml",
-            "defaults: { file: { mode: \"0600\" } }\nresources: { \"file[/one]\": {} }\n---\nresources: { \"file[/two]\": {} }\n",
+            "defaults: { file: { mode: \"0600\" } }\nresources: { \"file[/one]\": {} }\n---\nresources: { \
+             \"file[/two]\": {} }\n",
         ),
         ("other.yaml", "resources: { \"file[/other]\": {} }\n"),
     ]);
@@ -72,8 +74,9 @@ fn default_without_resource_in_its_file_causes_a_warning() {
 fn default_satisfies_a_required_attribute_and_applies_to_parts() {
     let catalog = World::new().catalog(
         "types:\n  site:\n    attributes:\n      port: { type: Integer, desc: p }\n    resources:\n      \
-         \"file[/${self.name}]\": { content: \"p ${self.port}\" }\n      \"exec[${self.name}]\": {}\ndefaults:\n  site: { port: 81 \
-         }\n  file: { mode: \"0640\" }\n  exec: { command: \"true\" }\nresources:\n  site[a]: {}\n  site[b]: { port: 82 }\n",
+         \"file[/${self.name}]\": { content: \"p ${self.port}\" }\n      \"exec[${self.name}]\": {}\ndefaults:\n  \
+         site: { port: 81 }\n  file: { mode: \"0640\" }\n  exec: { command: \"true\" }\nresources:\n  site[a]: {}\n  \
+         site[b]: { port: 82 }\n",
     );
     assert_eq!(attribute(&catalog, "file[/a]", "content"), Some(&Value::from("p 81")));
     assert_eq!(attribute(&catalog, "file[/b]", "content"), Some(&Value::from("p 82")));
@@ -123,8 +126,8 @@ fn wrong_defaults_are_reported_at_their_place() {
 #[test]
 fn default_of_a_resource_that_is_left_out_is_not_evaluated() {
     let catalog = World::new().catalog(
-        "defaults:\n  user: { password: { sensitive: { file: /none } } }\nresources:\n  user[a]: { when: false }\n  user[b]: { \
-         password: { sensitive: x } }\n",
+        "defaults:\n  user: { password: { sensitive: { file: /none } } }\nresources:\n  user[a]: { when: false }\n  \
+         user[b]: { password: { sensitive: x } }\n",
     );
     assert_eq!(catalog.resources.len(), 1);
     let problem = told("defaults:\n  user: { password: { sensitive: { file: /none } } }\nresources:\n  user: [a, b]\n");

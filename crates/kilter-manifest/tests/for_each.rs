@@ -15,8 +15,8 @@ fn attribute<'c>(catalog: &'c Catalog, reference: &str, name: &str) -> Option<&'
 #[test]
 fn titles_below_a_type_share_a_body() {
     let catalog = World::new().catalog(
-        "vars: { more: [c, 7] }\nresources:\n  user: [root, { titles: [a, 'b,c'], uid: 5 }, { titles: '${vars.more}' }]\n  \
-         file:\n    titles: [/srv, /srv/app, 1.50/../..]\n    ensure: directory\n    mode: \"0750\"\n"
+        "vars: { more: [c, 7] }\nresources:\n  user: [root, { titles: [a, 'b,c'], uid: 5 }, { titles: '${vars.more}' \
+         }]\n  file:\n    titles: [/srv, /srv/app, 1.50/../..]\n    ensure: directory\n    mode: \"0750\"\n"
             .replace("1.50/../..", "/1.50")
             .as_str(),
     );
@@ -51,10 +51,7 @@ fn title_of_a_list_is_each_value() {
 fn for_each_declares_a_resource_for_each_element() {
     let catalog = World::new().catalog(
         "vars:\n  users:\n    alice: { uid: 1001, shell: sh }\n    bob: { uid: 1002 }\nresources:\n  \
-         user[${each.key}]:\n    for_each: ${vars.users}\n    uid: ${each.value.uid}\n  file[/home/${each.value}]:\n    \
-         for_each: [alice, bob]\n    owner: ${each.key}\n    require: user[${each.value}]\n  \
-         exec[${each.key} of ${facts.os.family}]:\n    for_each: { x: 1, y: 2 }\n    command: echo\n    tries: \
-         ${each.value}\n    when: each.value > 1\n",
+         user[${each.key}]:\n    for_each: ${vars.users}\n    uid: ${each.value.uid}\n  file[/home/${each.value}]:\n    for_each: [alice, bob]\n    owner: ${each.key}\n    require: user[${each.value}]\n  exec[${each.key} of ${facts.os.family}]:\n    for_each: { x: 1, y: 2 }\n    command: echo\n    tries: ${each.value}\n    when: each.value > 1\n",
     );
     let expected = ["user[alice]", "user[bob]", "file[/home/alice]", "file[/home/bob]", "exec[y of debian]"];
     assert_eq!(references(&catalog), expected);
@@ -93,10 +90,11 @@ fn empty_list_declares_nothing() {
 #[test]
 fn composite_types_use_for_each_inside_and_outside() {
     let catalog = World::new().catalog(
-        "types:\n  site:\n    attributes:\n      hosts: { type: \"Array[String]\", desc: its names }\n    resources:\n      \
-         file[/etc/${self.name}/${each.value}]:\n        for_each: ${self.hosts}\n        content: ${self.name} \
-         ${each.key}\n      user: { titles: [\"${self.name}-r\", \"${self.name}-w\"] }\nresources:\n  \
-         site[${each.key}]:\n    for_each: { blog: [a, b], shop: [a] }\n    hosts: ${each.value}\n    meta: { retry: 2 }\n",
+        "types:\n  site:\n    attributes:\n      hosts: { type: \"Array[String]\", desc: its names }\n    \
+         resources:\n      file[/etc/${self.name}/${each.value}]:\n        for_each: ${self.hosts}\n        content: \
+         ${self.name} ${each.key}\n      user: { titles: [\"${self.name}-r\", \"${self.name}-w\"] }\nresources:\n  \
+         site[${each.key}]:\n    for_each: { blog: [a, b], shop: [a] }\n    hosts: ${each.value}\n    meta: { retry: 2 \
+         }\n",
     );
     let expected = [
         "file[/etc/blog/a]",
@@ -116,8 +114,8 @@ fn composite_types_use_for_each_inside_and_outside() {
 #[test]
 fn each_of_a_composite_resource_is_unknown_in_its_members() {
     let problem = told(
-        "types:\n  site: { resources: { \"file[/${self.name}/${each.key}]\": {} } }\nresources:\n  site[${each.key}]: { \
-         for_each: [a] }\n",
+        "types:\n  site: { resources: { \"file[/${self.name}/${each.key}]\": {} } }\nresources:\n  site[${each.key}]: \
+         { for_each: [a] }\n",
     );
     assert!(problem.contains("belongs to no resource with `for_each`"), "{problem}");
 }

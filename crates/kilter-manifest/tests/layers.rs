@@ -19,8 +19,8 @@ const HOST: &str =
     "servers: [h1, s]\nsingle: hx\nusers: { alice: { uid: 5, groups: [h, s] }, hosty: { uid: 1 } }\nnothing: ~\n";
 const OS: &str =
     "servers: [d1, [s, d2]]\nusers: { bob: { uid: 2 }, alice: { shell: sh, groups: [d, s] } }\nnothing: 5\n";
-const COMMON: &str = "servers: c1\nsingle: cx\nusers: { carol: { uid: 3 }, alice: { uid: 9, groups: [c], deep: { x: 1 } } }\n\
-                      name: common on ${facts.networking.hostname}\nport: 1\n";
+const COMMON: &str = "servers: c1\nsingle: cx\nusers: { carol: { uid: 3 }, alice: { uid: 9, groups: [c], deep: { x: 1 \
+                      } } }\nname: common on ${facts.networking.hostname}\nport: 1\n";
 
 fn world() -> World {
     World { files: vec![("hosts/web1.yaml", HOST), ("os/debian.yaml", OS), ("all.yaml", COMMON)], ..World::new() }
@@ -30,8 +30,8 @@ fn world() -> World {
 fn value(world: &World, merge: &str, name: &str) -> String {
     let manifest = format!(
         "vars: {{ port: 80 }}\ndata:\n  hierarchy:\n    - hosts/${{facts.networking.hostname}}.yaml\n    - \
-         role/none.yaml\n    - {{ path: \"os/${{facts.os.family}}.yaml\" }}\n    - {{ path: all.yaml, required: true }}\n  \
-         merge: {{ {merge} }}\nresources:\n  chain[c]: {{ rules: {{ v: {{ v: \"${{vars.{name}}}\" }} }} }}\n"
+         role/none.yaml\n    - {{ path: \"os/${{facts.os.family}}.yaml\" }}\n    - {{ path: all.yaml, required: true \
+         }}\n  merge: {{ {merge} }}\nresources:\n  chain[c]: {{ rules: {{ v: {{ v: \"${{vars.{name}}}\" }} }} }}\n"
     );
     let catalog = world.catalog(&manifest);
     let rules = find(&catalog, "chain[c]").attributes.get("rules").expect("it is declared");
@@ -98,9 +98,9 @@ fn values_are_evaluated_on_demand_and_stay_secret() {
     ];
     let world = World { files, ..World::new() };
     let catalog = world.catalog(
-        "data: { hierarchy: [hosts/web1.yaml, all.yaml], merge: { users: deep } }\nresources:\n  user[${each.key}]:\n    \
-         for_each: ${vars.users}\n    password: ${each.value.pw}\n  file[/a]: { tags: \"${vars.shared + ['y']}\", content: \
-         'x' }\n",
+        "data: { hierarchy: [hosts/web1.yaml, all.yaml], merge: { users: deep } }\nresources:\n  \
+         user[${each.key}]:\n    for_each: ${vars.users}\n    password: ${each.value.pw}\n  file[/a]: { tags: \
+         \"${vars.shared + ['y']}\", content: 'x' }\n",
     );
     let password = find(&catalog, "user[a]").attributes.get("password");
     assert_eq!(password, Some(&Value::sensitive(Value::from("from env\n"))));

@@ -60,8 +60,9 @@ impl Scope for Done<'_> {
 fn template_file_makes_the_content() {
     let world = world(&[(
         "app.j2",
-        "listen {{ vars.port }} # ${kept}\n{% for user in vars.users %}\n  {# no line #}\n{{ loop.index }} {{ user.name \
-         }} {{ user.admin }}\n{% else %}\nnobody\n{% endfor %}\n{% if facts.os.family == \"debian\" %}\ndeb\n{% endif %}\n",
+        "listen {{ vars.port }} # ${kept}\n{% for user in vars.users %}\n  {# no line #}\n{{ loop.index }} {{ \
+         user.name }} {{ user.admin }}\n{% else %}\nnobody\n{% endfor %}\n{% if facts.os.family == \"debian\" \
+         %}\ndeb\n{% endif %}\n",
     )]);
     let catalog = world.catalog(
         "vars: { port: 80, users: [{ name: a, admin: true }, { name: b, admin: false }], kind: app }\nresources:\n  \
@@ -94,9 +95,9 @@ fn each_and_self_have_their_values() {
     let world =
         world(&[("s.j2", "{{ self.port }} {{ self.name }}\n"), ("e.j2", "{{ each.key }} {{ each.value.x }}\n")]);
     let catalog = world.catalog(
-        "types:\n  site:\n    attributes: { port: { type: Integer, desc: p } }\n    resources:\n      file[/a]: { content: \
-         { template: s.j2 } }\nresources:\n  site[blog]: { port: 8 }\n  file[/${each.key}]:\n    for_each: { b: { x: 1 }, \
-         c: { x: 2 } }\n    content: { template: e.j2 }\n",
+        "types:\n  site:\n    attributes: { port: { type: Integer, desc: p } }\n    resources:\n      file[/a]: { \
+         content: { template: s.j2 } }\nresources:\n  site[blog]: { port: 8 }\n  file[/${each.key}]:\n    for_each: { \
+         b: { x: 1 }, c: { x: 2 } }\n    content: { template: e.j2 }\n",
     );
     assert_eq!(content(&catalog), &Value::from("8 blog\n"));
     assert_eq!(find(&catalog, "file[/c]").attributes.get("content"), Some(&Value::from("c 2\n")));
@@ -107,7 +108,8 @@ fn included_templates_see_names_and_locals() {
     let world = world(&[
         (
             "page.j2",
-            "{% extends \"base.j2\" %}\n{% block body %}\n{{ super() }}{% for x in [1, 2] %}\n{% include \"row.j2\" %}\n{% endfor %}\n{% endblock %}\n",
+            "{% extends \"base.j2\" %}\n{% block body %}\n{{ super() }}{% for x in [1, 2] %}\n{% include \"row.j2\" \
+             %}\n{% endfor %}\n{% endblock %}\n",
         ),
         (
             "base.j2",
@@ -170,12 +172,13 @@ fn sensitive_value_makes_the_content_sensitive() {
     );
     assert_eq!(content(&catalog), &Value::sensitive(Value::from("pw hunter2 3\n")));
     let catalog = world.catalog(
-        "vars: { pw: a, other: { sensitive: abc } }\nresources:\n  file[/a]: { content: { sensitive: { template: t.j2 } } }\n",
+        "vars: { pw: a, other: { sensitive: abc } }\nresources:\n  file[/a]: { content: { sensitive: { template: t.j2 \
+         } } }\n",
     );
     assert_eq!(content(&catalog), &Value::sensitive(Value::from("pw a 3\n")));
     let catalog = World::new().catalog(
-        "vars: { pw: { sensitive: hunter2 } }\nresources:\n  exec[x]: { command: x }\n  file[/a]: { content: { template: \
-         { inline: \"{{ vars.pw }} {{ exec['x'].stdout }}\" } } }\n",
+        "vars: { pw: { sensitive: hunter2 } }\nresources:\n  exec[x]: { command: x }\n  file[/a]: { content: { \
+         template: { inline: \"{{ vars.pw }} {{ exec['x'].stdout }}\" } } }\n",
     );
     let deferred = &find(&catalog, "file[/a]").deferred()[0];
     assert!(deferred.template.is_sealed());
@@ -213,16 +216,16 @@ fn resource_that_is_left_out_reads_no_template() {
 #[test]
 fn mapping_with_the_key_template_stays_data_elsewhere() {
     let catalog = World::new().catalog(
-        "vars: { page: { template: x } }\nresources:\n  file[/a]: { content: \"${vars.page.template}\" }\n  chain[c]: { \
-         rules: { template: { template: x } } }\n",
+        "vars: { page: { template: x } }\nresources:\n  file[/a]: { content: \"${vars.page.template}\" }\n  chain[c]: \
+         { rules: { template: { template: x } } }\n",
     );
     assert_eq!(content(&catalog), &Value::from("x"));
 }
 
 /// Problem of a template, which is the file `t.j2`.
 fn problem(template: &'static str) -> String {
-    let manifest = "vars: { port: 80, l: [1], n: null }\nresources:\n  exec[x]: { command: x }\n  file[/a]: { content: { \
-                    template: t.j2 } }\n";
+    let manifest = "vars: { port: 80, l: [1], n: null }\nresources:\n  exec[x]: { command: x }\n  file[/a]: { content: \
+                    { template: t.j2 } }\n";
     told_in(&world(&[("t.j2", template), ("inner.j2", "a\n{{ vars.port.x }}\n"), ("bad.j2", "{% if %}")]), manifest)
 }
 
@@ -284,7 +287,8 @@ fn names_in_branches_that_are_not_taken_may_be_missing() {
 #[test]
 fn problem_of_inline_template_is_shown_in_the_manifest() {
     let shown = told(
-        "resources:\n  file[/a]:\n    content:\n      template:\n        inline: |\n          a\n          b {{ vars.x }}\n",
+        "resources:\n  file[/a]:\n    content:\n      template:\n        inline: |\n          a\n          b {{ vars.x \
+         }}\n",
     );
     assert!(shown.contains("site.yaml:7:16"), "{shown}");
     let shown = told(
@@ -297,8 +301,8 @@ fn problem_of_inline_template_is_shown_in_the_manifest() {
 fn template_with_outputs_is_not_handed_to_composite_resources() {
     let shown = told(
         "types: { site: { attributes: { text: { type: String, desc: t } }, resources: { \"file[/a]\": { content: \
-         \"${self.text}\" } } } }\nresources:\n  exec[x]: { command: x }\n  site[s]: { text: { template: { inline: \"{{ \
-         exec['x'].stdout }}\" } } }\n",
+         \"${self.text}\" } } } }\nresources:\n  exec[x]: { command: x }\n  site[s]: { text: { template: { inline: \
+         \"{{ exec['x'].stdout }}\" } } }\n",
     );
     assert!(shown.contains("a template with outputs cannot be handed"), "{shown}");
 }

@@ -1,4 +1,5 @@
-//! Files whose lines are entries with a name: `/etc/hosts`, `/etc/fstab`, `/etc/sysctl.d`. Unchanged lines are kept byte for byte.
+//! Files whose lines are entries with a name: `/etc/hosts`, `/etc/fstab`, `/etc/sysctl.d`. Unchanged lines are kept
+//! byte for byte.
 
 use ecow::EcoString;
 
@@ -52,8 +53,8 @@ impl<E: LineEntry> LineTable<E> {
         self.lines.iter().filter_map(|(_, entry)| entry.as_ref())
     }
 
-    /// Replaces the first entry with this name, or adds the entry at the end. An equal entry keeps its line. If the last
-    /// entry counts, removes the others.
+    /// Replaces the first entry with this name, or adds the entry at the end. An equal entry keeps its line. If the
+    /// last entry counts, removes the others.
     pub(crate) fn put(&mut self, entry: E) {
         let is_same = |old: &Option<E>| old.as_ref().is_some_and(|old| old.name() == entry.name());
         if let Some(first) = self.lines.iter().position(|(_, old)| is_same(old)) {

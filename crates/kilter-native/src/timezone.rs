@@ -30,8 +30,8 @@ resources:
 ```
 
 A machine has one time zone, so declare one `timezone`. kilter replaces the link `/etc/localtime`, and the content of \
-`/etc/timezone` where that file exists, as on Debian. The zone must exist below `/usr/share/zoneinfo`: on Debian it comes from the \
-package `tzdata`.
+`/etc/timezone` where that file exists, as on Debian. The zone must exist below `/usr/share/zoneinfo`: on Debian it \
+comes from the package `tzdata`.
 
 Running programs keep the time zone that they have read at their start: let the resource `notify` services that need \
 the new one.";

@@ -247,7 +247,8 @@ mod tests {
 
     #[test]
     fn options_of_the_command_line_replace_those_of_the_file() {
-        let text = "state-dir: state\ninclude: [/a, b]\nmanifest: site.yaml\nplan: {jobs: 3}\napply: {jobs: 4, no_flush: yes}\n";
+        let text = "state-dir: state\ninclude: [/a, b]\nmanifest: site.yaml\nplan: {jobs: 3}\napply: {jobs: 4, \
+            no_flush: yes}\n";
         let all = added("apply", text).unwrap();
         assert_eq!(shown(&all.global), "--state-dir=/etc/kilter/state --include=/a --include=/etc/kilter/b");
         assert_eq!(shown(&all.command), "--jobs=4 --no-flush");

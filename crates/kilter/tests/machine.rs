@@ -226,9 +226,7 @@ fn damage(machine: &TestRoot) -> BTreeSet<String> {
 /// An apply in sync opens only its lock for writing, and changes nothing.
 fn nothing_is_written(machine: &TestRoot, manifest: &Path) {
     let log = machine.state.with_file_name("strace.log");
-    let trace = "trace=open,openat,openat2,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,\
-                 symlink,symlinkat,chmod,fchmod,fchmodat,?fchmodat2,chown,fchown,lchown,fchownat,utimensat,truncate,ftruncate,\
-                 setxattr,fsetxattr,lsetxattr,pwrite64,mknodat,fsync,fdatasync,syncfs";
+    let trace = "trace=open,openat,openat2,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,symlink,symlinkat,chmod,fchmod,fchmodat,?fchmodat2,chown,fchown,lchown,fchownat,utimensat,truncate,ftruncate,setxattr,fsetxattr,lsetxattr,pwrite64,mknodat,fsync,fdatasync,syncfs";
     let apply = machine.command(&["apply", manifest.to_str().unwrap()]);
     let output = Command::new("strace")
         .args(["-f", "-qq", "-e", trace, "-o"])

@@ -245,7 +245,8 @@ mod tests {
 
     #[test]
     fn command_that_is_not_listed_is_reported() {
-        let help = "Commands:\n  plan   Show the changes\n         of a manifest\n  check  Check it\n  help   Help\n\nOptions:\n  -q";
+        let help = "Commands:\n  plan   Show the changes\n         of a manifest\n  check  Check it\n  help   \
+            Help\n\nOptions:\n  -q";
         assert_eq!(unlisted(help, "", &["plan"]), ["check"]);
         assert_eq!(unlisted(help, "all ", &["all plan", "all check"]), [""; 0]);
         let print = |_: &[&str]| Ok(help.to_owned());

@@ -420,8 +420,8 @@ impl<'t> Values<'_, 't> {
 const ROOTS: [&str; 4] = ["vars", "facts", "self", "each"];
 
 /// Hint for an unknown filter.
-const FILTERS: &str = "common filters: default, join, sort, unique, upper, lower, replace, trim, indent, length, first, \
-                       last, items, map, select, selectattr, tojson";
+const FILTERS: &str = "common filters: default, join, sort, unique, upper, lower, replace, trim, indent, length, \
+                       first, last, items, map, select, selectattr, tojson";
 
 impl Origin<'_> {
     fn place(self, at: &Range<usize>) -> Span {

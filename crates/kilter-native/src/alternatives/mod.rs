@@ -40,14 +40,14 @@ resources:
     priority: 10
 ```
 
-With a `path`, the group is in the mode `manual`: updates of packages do not change the choice. In the mode `auto`, the path \
-with the highest priority is chosen. With `link` and `priority`, kilter adds the path if the group does not have it, or adds the \
-group. Without them, a package must have added the path.
+With a `path`, the group is in the mode `manual`: updates of packages do not change the choice. In the mode `auto`, \
+the path with the highest priority is chosen. With `link` and `priority`, kilter adds the path if the group does not \
+have it, or adds the group. Without them, a package must have added the path.
 
 `ensure: absent` removes the `path` from the group, or without a `path` the whole group.
 
-kilter reads the records of `update-alternatives` itself and starts the program only for changes. It cannot add slave links, \
-such as manual pages: only packages do so.";
+kilter reads the records of `update-alternatives` itself and starts the program only for changes. It cannot add slave \
+links, such as manual pages: only packages do so.";
 
 /// Provides the type `alternatives`.
 pub struct AlternativesProvider {
@@ -64,8 +64,8 @@ struct Group {
 }
 
 impl Group {
-    /// Parses a record: mode, link, names and links of slaves up to an empty line; then path, priority and the paths of the
-    /// slaves for each choice, up to another empty line.
+    /// Parses a record: mode, link, names and links of slaves up to an empty line; then path, priority and the paths of
+    /// the slaves for each choice, up to another empty line.
     fn parse(text: &str) -> Option<Group> {
         let mut lines = text.lines();
         let is_auto = match lines.next()? {
@@ -212,7 +212,8 @@ fn addition(name: &str, group: Option<&Group>, should: &Attributes) -> Result<Op
         return match group {
             Some(_) => Ok(None),
             None => Err(eco_format!(
-                "there are no alternatives `{name}`: install a package that has them, or add `link`, `path` and `priority`"
+                "there are no alternatives `{name}`: install a package that has them, or add `link`, `path` and \
+                 `priority`"
             )),
         };
     };
@@ -228,7 +229,8 @@ fn addition(name: &str, group: Option<&Group>, should: &Attributes) -> Result<Op
             let known =
                 choices.map_or("the group does not exist".to_owned(), |known| format!("it has {}", known.join(", ")));
             Err(eco_format!(
-                "`{path}` is not an alternative of `{name}`: {known} (install its package, or add `link` and `priority`)"
+                "`{path}` is not an alternative of `{name}`: {known} (install its package, or add `link` and \
+                 `priority`)"
             ))
         }
     }
@@ -272,8 +274,8 @@ fn schema() -> TypeSchema {
             "mode",
             "Enum[auto, manual]",
             Behaviour::Property,
-            "`manual` keeps the choice, `auto` chooses the path with the highest priority. The default is `manual` with a \
-             `path`.",
+            "`manual` keeps the choice, `auto` chooses the path with the highest priority. The default is `manual` \
+             with a `path`.",
         )
         .attribute(
             "link",
@@ -287,13 +289,13 @@ fn schema() -> TypeSchema {
             Behaviour::Property,
             "Priority of the `path` in the mode `auto`: `50`. Required to add the path.",
         )
-        .attribute("choices", "Array[String]", Behaviour::ReadOnly, "Paths of the group: `[/bin/nano, /usr/bin/vim.basic]`.")
         .attribute(
-            "linked",
-            "Boolean",
+            "choices",
+            "Array[String]",
             Behaviour::ReadOnly,
-            "False if something else is in the place of the link.",
+            "Paths of the group: `[/bin/nano, /usr/bin/vim.basic]`.",
         )
+        .attribute("linked", "Boolean", Behaviour::ReadOnly, "False if something else is in the place of the link.")
         .features(&[Feature::Canonicalize, Feature::CustomInsync, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }
 

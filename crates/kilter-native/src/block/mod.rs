@@ -68,8 +68,8 @@ static SCHEMA: LazyLock<TypeSchema> = LazyLock::new(|| {
             "content",
             "String",
             Behaviour::Property,
-            "Lines of the block, without the markers. Required, unless `ensure` is `absent`. The line break of the last \
-             line is optional.",
+            "Lines of the block, without the markers. Required, unless `ensure` is `absent`. The line break of the \
+             last line is optional.",
         )
         .attribute(
             "marker",
@@ -84,7 +84,8 @@ static SCHEMA: LazyLock<TypeSchema> = LazyLock::new(|| {
             "insert_after",
             "String[1]",
             Behaviour::Parameter,
-            "Regular expression: a new block is inserted after the last line that matches. Without a match, at the end.",
+            "Regular expression: a new block is inserted after the last line that matches. Without a match, at the \
+             end.",
         )
         .attribute(
             "insert_before",
@@ -134,8 +135,8 @@ impl PartType for Block {
             ([first], [last]) if first < last => (*first, *last),
             _ => {
                 return Err(eco_format!(
-                    "the markers of the block are damaged: `{begin}` occurs {} times and `{end}` {} times, and each must \
-                     occur once, in this order",
+                    "the markers of the block are damaged: `{begin}` occurs {} times and `{end}` {} times, and each \
+                     must occur once, in this order",
                     begins.len(),
                     ends.len()
                 ));

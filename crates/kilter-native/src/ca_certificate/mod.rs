@@ -41,10 +41,10 @@ resources:
     ensure: absent
 ```
 
-The certificate is the file `/usr/local/share/ca-certificates/NAME.crt`. kilter checks that the text is one PEM certificate, writes the \
-file, and runs `update-ca-certificates` once for all changes of a batch. A certificate that is not in \
-`/etc/ssl/certs/ca-certificates.crt` is out of sync. With `ensure: absent`, kilter removes the file; it does not remove the \
-certificates of packages.
+The certificate is the file `/usr/local/share/ca-certificates/NAME.crt`. kilter checks that the text is one PEM \
+certificate, writes the file, and runs `update-ca-certificates` once for all changes of a batch. A certificate that is \
+not in `/etc/ssl/certs/ca-certificates.crt` is out of sync. With `ensure: absent`, kilter removes the file; it does \
+not remove the certificates of packages.
 
 kilter does not check signatures and dates. Programs that have started before may still use the earlier certificates.";
 

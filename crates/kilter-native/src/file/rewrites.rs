@@ -54,9 +54,9 @@ pub(crate) fn change_files<'c>(
     change_all(cx, changes, files, |file, changes| change(file, changes))
 }
 
-/// Makes the changes of each file together. If that fails, makes each one alone, so that an invalid change does not make
-/// the others fail. A change can affect several files, or none if it has already failed. Returns an outcome without
-/// secrets for each change, in order.
+/// Makes the changes of each file together. If that fails, makes each one alone, so that an invalid change does not
+/// make the others fail. A change can affect several files, or none if it has already failed. Returns an outcome
+/// without secrets for each change, in order.
 pub(crate) fn change_all<'c, F: Hash + Eq>(
     cx: &Context<'_>,
     changes: &'c [Change<'_>],

@@ -98,8 +98,8 @@ impl Temporary {
     }
 }
 
-/// Removes a file if `is_old` accepts it. Another program may replace or write the file up to the last moment: it gets a
-/// temporary name, and its old name again if it is another one.
+/// Removes a file if `is_old` accepts it. Another program may replace or write the file up to the last moment: it gets
+/// a temporary name, and its old name again if it is another one.
 pub(super) fn remove_only(parent: &Rc<Parent>, leaf: &[u8], is_old: impl Fn(&Stat) -> bool) -> Result<(), FileError> {
     let (fd, path) = (&parent.fd, parent.join(leaf));
     let mut temporary = Temporary::new(parent);

@@ -33,8 +33,8 @@ pub(super) fn list(runner: &dyn Runner, cx: &Context<'_>) -> Result<Vec<(EcoStri
     output(runner, cx, tool).map(|listing| text::tables(&listing))
 }
 
-/// Returns a declared content as nft lists it. A network namespace of its own has the table meanwhile, so the machine does
-/// not change.
+/// Returns a declared content as nft lists it. A network namespace of its own has the table meanwhile, so the machine
+/// does not change.
 ///
 /// # Errors
 /// If the content is invalid.

@@ -21,22 +21,24 @@ resources:
     rule: tcp dport 22 accept
 ```
 
-The name is the family and the name of the table. The content is what stands between the braces of `table inet filter { … }` in \
-a file of nft(8): sets, maps, chains and rules. Resources [`firewall_rule`](firewall_rule.md) add rules to its chains, so that each \
-part of a manifest can open its own ports.
+The name is the family and the name of the table. The content is what stands between the braces of `table inet filter \
+{ … }` in a file of nft(8): sets, maps, chains and rules. Resources [`firewall_rule`](firewall_rule.md) add rules to \
+its chains, so that each part of a manifest can open its own ports.
 
-kilter replaces a table as a whole, and all tables of a batch in one transaction: at no time is only a part of the rules in effect. nft \
-checks the whole text first. An invalid table changes nothing, and does not stop the others.
+kilter replaces a table as a whole, and all tables of a batch in one transaction: at no time is only a part of the \
+rules in effect. nft checks the whole text first. An invalid table changes nothing, and does not stop the others.
 
-A declared table belongs to kilter, which removes rules of others from it. Tables that are not declared, such as those of Docker \
-and fail2ban, stay as they are: declare no table that another program writes. A change of a table resets its counters, and removes the \
-elements that the kernel has added to its dynamic sets. Such elements (of sets with the flag `dynamic` or `timeout`) are no difference.
+A declared table belongs to kilter, which removes rules of others from it. Tables that are not declared, such as those \
+of Docker and fail2ban, stay as they are: declare no table that another program writes. A change of a table resets its \
+counters, and removes the elements that the kernel has added to its dynamic sets. Such elements (of sets with the flag \
+`dynamic` or `timeout`) are no difference.
 
-With `persist`, kilter writes the table to `/etc/nftables.d`, and includes that file in `/etc/nftables.conf`, which the unit \
-`nftables.service` loads at the boot. Enable the unit: `service[nftables]: { enable: true }`.
+With `persist`, kilter writes the table to `/etc/nftables.d`, and includes that file in `/etc/nftables.conf`, which \
+the unit `nftables.service` loads at the boot. Enable the unit: `service[nftables]: { enable: true }`.
 
-To compare, kilter loads the declared table in an empty network namespace and lists it there. So the plan shows rules as nft lists them, and \
-different notations of a rule are equal. Write `iifname` instead of `iif`, because the namespace has no interface but `lo`. All this needs root.";
+To compare, kilter loads the declared table in an empty network namespace and lists it there. So the plan shows rules \
+as nft lists them, and different notations of a rule are equal. Write `iifname` instead of `iif`, because the \
+namespace has no interface but `lo`. All this needs root.";
 
 const RULE_DESC: &str = "\
 Rules of a declared table of the firewall.
@@ -61,10 +63,11 @@ resources:
     rule: 'limit rate 5/minute log prefix \"dropped: \"'
 ```
 
-The table must be declared as a [`firewall`](firewall.md) resource that has the chain. The rules follow those of the content, by \
-`order`, and by name if the order is equal. The name is the comment of the rule in the table.
+The table must be declared as a [`firewall`](firewall.md) resource that has the chain. The rules follow those of the \
+content, by `order`, and by name if the order is equal. The name is the comment of the rule in the table.
 
-A rule is not a resource in the graph. A relation to a rule is a relation to the table. kilter ignores its `meta` except `hidden` and `export`.";
+A rule is not a resource in the graph. A relation to a rule is a relation to the table. kilter ignores its `meta` \
+except `hidden` and `export`.";
 
 pub(super) fn schema() -> TypeSchema {
     TypeSchema::new("firewall", DESC)
@@ -80,7 +83,8 @@ pub(super) fn schema() -> TypeSchema {
             "content",
             "String",
             Behaviour::Property,
-            "Sets, maps, chains and rules of the table, in the language of nft(8). Required unless `ensure` is `absent`.",
+            "Sets, maps, chains and rules of the table, in the language of nft(8). Required unless `ensure` is \
+             `absent`.",
         )
         .attribute(
             "rules",
@@ -89,12 +93,7 @@ pub(super) fn schema() -> TypeSchema {
             "Further rules by name, as with [`firewall_rule`](firewall_rule.md): `{ssh: {chain: input, rule: tcp dport \
              22 accept}}`.",
         )
-        .attribute(
-            "persist",
-            "Boolean",
-            Behaviour::Property,
-            "True if the table exists after the next boot.",
-        )
+        .attribute("persist", "Boolean", Behaviour::Property, "True if the table exists after the next boot.")
         .default(true)
         .features(&[Feature::Canonicalize, Feature::CustomInsync, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }

@@ -120,9 +120,9 @@ fn absent() -> Attributes {
     Attributes::from_iter([("ensure", "absent")])
 }
 
-const INPUT: &str = "set office { type ipv4_addr; flags interval; elements = { 10.0.0.0/8 }; }\nchain input {\n  type filter hook \
-                     input priority 0; policy drop;\n  iifname lo accept\n  tcp dport { ssh, 80 } ip saddr @office counter \
-                     accept comment \"office\"\n}\n";
+const INPUT: &str = "set office { type ipv4_addr; flags interval; elements = { 10.0.0.0/8 }; }\nchain input {\n  type \
+                     filter hook input priority 0; policy drop;\n  iifname lo accept\n  tcp dport { ssh, 80 } ip saddr \
+                     @office counter accept comment \"office\"\n}\n";
 
 #[test]
 fn table_is_loaded_kept_and_removed() {

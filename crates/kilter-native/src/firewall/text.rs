@@ -97,8 +97,8 @@ pub(super) fn problems(should: &Attributes) -> Vec<ValidationError> {
             || name.contains(|letter: char| letter.is_control() || "\"\\".contains(letter))
         {
             problem(eco_format!(
-                "`{name}` cannot be the name of a rule, which is its comment: it has at most {MAX_COMMENT_BYTES} bytes and \
-                 no quotes"
+                "`{name}` cannot be the name of a rule, which is its comment: it has at most {MAX_COMMENT_BYTES} bytes \
+                 and no quotes"
             ));
         }
         if !is_identifier(chain) {
@@ -242,15 +242,16 @@ mod tests {
         let content = should.text("content").unwrap();
         assert_eq!(
             content,
-            "chain input { }\nchain other {\n\taccept comment \"a\"\n}\nchain input {\n\taccept comment \"b\"\n}\nchain \
-             input {\n\tdrop comment \"last\"\n}\n"
+            "chain input { }\nchain other {\n\taccept comment \"a\"\n}\nchain input {\n\taccept comment \
+             \"b\"\n}\nchain input {\n\tdrop comment \"last\"\n}\n"
         );
         assert_eq!(should.get("rules"), None);
     }
 
     #[test]
     fn listing_is_split_into_tables() {
-        let listing = "# Warning: table ip nat is managed by iptables-nft, do not touch!\ntable ip nat {\n\tchain a {\n\t\taccept\n\t}\n}\ntable inet filter {\n}\n";
+        let listing = "# Warning: table ip nat is managed by iptables-nft, do not touch!\ntable ip nat {\n\tchain a \
+            {\n\t\taccept\n\t}\n}\ntable inet filter {\n}\n";
         assert_eq!(
             tables(listing),
             [("ip nat".into(), "chain a {\n\taccept\n}\n".to_owned()), ("inet filter".into(), String::new())]
@@ -259,8 +260,11 @@ mod tests {
 
     #[test]
     fn only_dynamic_elements_are_left_out() {
-        let content = "set a {\n\ttype ipv4_addr\n\telements = { 1.1.1.1 }\n}\n\nset b {\n\ttype ipv4_addr\n\tflags dynamic,timeout\n\telements = { 1.1.1.1,\n\t\t     2.2.2.2 }\n}\n\nset c {\n\tflags interval\n\telements = { 1.1.1.1 }\n}\n";
-        let expected = "set a {\n\ttype ipv4_addr\n\telements = { 1.1.1.1 }\n}\n\nset b {\n\ttype ipv4_addr\n\tflags dynamic,timeout\n}\n\nset c {\n\tflags interval\n\telements = { 1.1.1.1 }\n}\n";
+        let content = "set a {\n\ttype ipv4_addr\n\telements = { 1.1.1.1 }\n}\n\nset b {\n\ttype ipv4_addr\n\tflags \
+            dynamic,timeout\n\telements = { 1.1.1.1,\n\t\t     2.2.2.2 }\n}\n\nset c {\n\tflags interval\n\telements = \
+            { 1.1.1.1 }\n}\n";
+        let expected = "set a {\n\ttype ipv4_addr\n\telements = { 1.1.1.1 }\n}\n\nset b {\n\ttype ipv4_addr\n\tflags \
+            dynamic,timeout\n}\n\nset c {\n\tflags interval\n\telements = { 1.1.1.1 }\n}\n";
         assert_eq!(without_dynamic_elements(content), expected);
     }
 }

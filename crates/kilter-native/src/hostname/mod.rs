@@ -34,9 +34,9 @@ resources:
     pretty: Web server of the shop
 ```
 
-A machine has one host name, so declare one `hostname`. The static name is the content of `/etc/hostname` and is used at the \
-boot. The transient name is that of the kernel, which programs see. Both are the name of the resource by default. kilter \
-sets the name in the kernel itself, and needs no `hostnamectl`.
+A machine has one host name, so declare one `hostname`. The static name is the content of `/etc/hostname` and is used \
+at the boot. The transient name is that of the kernel, which programs see. Both are the name of the resource by \
+default. kilter sets the name in the kernel itself, and needs no `hostnamectl`.
 
 Programs that have started before may still show the old name. kilter does not change `/etc/hosts`: declare a \
 [`host`](host.md) for the name if programs look it up.";

@@ -49,11 +49,12 @@ resources:
     ensure: absent
 ```
 
-A locale is present if it has a line in `/etc/locale.gen` and `locale -a` lists it. kilter changes all lines of a batch with one \
-write, and then runs `locale-gen` once; locales that exist are not generated again. Other lines stay as they are.
+A locale is present if it has a line in `/etc/locale.gen` and `locale -a` lists it. kilter changes all lines of a \
+batch with one write, and then runs `locale-gen` once; locales that exist are not generated again. Other lines stay as \
+they are.
 
-With `default: true`, the locale is the value of `LANG` in `/etc/locale.conf`, or in `/etc/default/locale` if that file does not \
-exist. Sessions that start later use it.
+With `default: true`, the locale is the value of `LANG` in `/etc/locale.conf`, or in `/etc/default/locale` if that \
+file does not exist. Sessions that start later use it.
 
 On Debian, `locale-gen` comes from the package `locales`.";
 
@@ -282,7 +283,8 @@ fn schema() -> TypeSchema {
             "default",
             "Boolean",
             Behaviour::Property,
-            "True if the locale is the default of the machine (`LANG`). Without it, kilter does not change the default.",
+            "True if the locale is the default of the machine (`LANG`). Without it, kilter does not change the \
+             default.",
         )
         .attribute(
             "charset",

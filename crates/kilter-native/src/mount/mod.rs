@@ -86,7 +86,8 @@ impl MountProvider {
         // Without `bind`, mount(8) would change the options of the file system, which other mounts share.
         let is_bind = options.split(',').any(|option| option == "bind" || option == "rbind");
         let mut words = if is_bind { "remount,bind".to_owned() } else { "remount".to_owned() };
-        // Without options, mount(8) takes those of the entry, and keeps others of the mount that the entry no longer has.
+        // Without options, mount(8) takes those of the entry, and keeps others of the mount that the entry no longer
+        // has.
         for option in options.split(',').filter(|option| !matches!(*option, "bind" | "rbind" | "defaults" | "")) {
             words.push(',');
             words.push_str(option);

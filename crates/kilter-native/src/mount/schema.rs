@@ -66,7 +66,8 @@ pub(super) fn schema() -> TypeSchema {
             "fstype",
             "String[1]",
             Behaviour::Property,
-            "Type of the file system: `ext4`, `nfs`, `tmpfs`, `swap`, `none` for a bind mount. Required for a new entry.",
+            "Type of the file system: `ext4`, `nfs`, `tmpfs`, `swap`, `none` for a bind mount. Required for a new \
+             entry.",
         )
         .attribute(
             "options",

@@ -319,7 +319,9 @@ libc6:i386:
 
     #[test]
     fn providers_of_virtual_packages_are_listed_once() {
-        let output = "Package: awk\nVersions: \n\nReverse Depends: \n  base-files,awk\nDependencies: \nProvides: \nReverse Provides: \nmawk 1.3.4 (= )\noriginal-awk 1:2 (= )\nmawk 1.3.3 (= )\nPackage: bash\nVersions: \n5.2\nReverse Provides: \n";
+        let output = "Package: awk\nVersions: \n\nReverse Depends: \n  base-files,awk\nDependencies: \nProvides: \
+            \nReverse Provides: \nmawk 1.3.4 (= )\noriginal-awk 1:2 (= )\nmawk 1.3.3 (= )\nPackage: bash\nVersions: \
+            \n5.2\nReverse Provides: \n";
         let all = providers(output);
         assert_eq!(all["awk"], ["mawk", "original-awk"]);
         assert!(!all.contains_key("bash"));

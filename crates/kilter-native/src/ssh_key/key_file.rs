@@ -53,8 +53,8 @@ impl KeyFile {
         }
     }
 
-    /// Changes the file of a user, and creates it with its directory if there is a key to add. Returns properties of the
-    /// file that could not be kept.
+    /// Changes the file of a user, and creates it with its directory if there is a key to add. Returns properties of
+    /// the file that could not be kept.
     pub(super) fn rewrite<T>(
         user: &UserRow,
         cx: &Context<'_>,
@@ -94,8 +94,8 @@ impl KeyFile {
 
     /// Returns the lines of the keys that a declaration means, by their numbers in `keys`.
     ///
-    /// A key to be absent is the declared key under any comment, because it permits a login under each. Another key with
-    /// the same comment permits the login of another person.
+    /// A key to be absent is the declared key under any comment, because it permits a login under each. Another key
+    /// with the same comment permits the login of another person.
     pub(super) fn places(&self, name: &str, should: &Attributes) -> Vec<usize> {
         let key = should.text("key");
         let is_absent = should.text("ensure") == Some("absent");

@@ -76,8 +76,8 @@ fn is_base64(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
 
-/// Returns the index of the first blank outside of quotes. As in sshd, a backslash is an escape only before a quote. None
-/// if the line or a quote ends before.
+/// Returns the index of the first blank outside of quotes. As in sshd, a backslash is an escape only before a quote.
+/// None if the line or a quote ends before.
 fn end_of_options(line: &str) -> Option<usize> {
     let mut quotes = Quotes::default();
     line.bytes().position(|byte| quotes.is_outside(byte) && matches!(byte, b' ' | b'\t'))

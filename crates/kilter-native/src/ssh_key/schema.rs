@@ -29,8 +29,8 @@ The user and the key itself identify a key:
 
 - With `user` and `key`, `ensure: absent` removes the key under any comment. Other keys with the same comment and the \
 keys of other users stay.
-- Without `user`, `ensure: absent` applies to all users. It removes `key`, or without `key` all keys with this comment. \
-If kilter cannot read the file of a user, a key that it finds nowhere else is an error.
+- Without `user`, `ensure: absent` applies to all users. It removes `key`, or without `key` all keys with this \
+comment. If kilter cannot read the file of a user, a key that it finds nowhere else is an error.
 
 The name may contain the user instead of `user`: `alice:me@laptop`. If a comment itself begins with the name of a user \
 and a colon, always put its user before it: `root:backup:deploy`. kilter ignores keys without a comment, except to \

@@ -23,8 +23,8 @@ resources:
 value that the kernel refuses. The resource exists if the file has a value for the parameter. `exists: false` removes \
 the value from the file; the live value stays.
 
-A name is written with dots or with slashes, as for sysctl(8). In the form with dots, a slash stands for a dot within a \
-component: `net.ipv4.conf.eth0/7.log_martians` is `net/ipv4/conf/eth0.7/log_martians`. The amount of white space in \
+A name is written with dots or with slashes, as for sysctl(8). In the form with dots, a slash stands for a dot within \
+a component: `net.ipv4.conf.eth0/7.log_martians` is `net/ipv4/conf/eth0.7/log_martians`. The amount of white space in \
 values does not matter.
 
 kilter keeps the lines of other parameters byte for byte, and never changes other files. It replaces the file once for \

@@ -83,8 +83,8 @@ pub(super) fn obstacle(place: &Place, declared: &Declared<'_>, uid: u32) -> Opti
 pub(super) fn foreign(path: &str, owner: u32, uid: u32) -> Option<EcoString> {
     (owner != 0 && owner != uid).then(|| {
         eco_format!(
-            "{path} belongs to user {owner}, and git runs as user {uid}: declare `user: {owner}`, remove it, or declare \
-             `force: true` to replace it"
+            "{path} belongs to user {owner}, and git runs as user {uid}: declare `user: {owner}`, remove it, or \
+             declare `force: true` to replace it"
         )
     })
 }

@@ -12,7 +12,8 @@ fn key() -> (tempfile::TempDir, SealingKey) {
 }
 
 fn signer() -> PrivateKey {
-    let text = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ4+p+oFMvjJ+HuLPKIcqcvpRhIO81ZjP6USeAw/XJEc\n-----END PRIVATE KEY-----\n";
+    let text = "-----BEGIN PRIVATE \
+        KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ4+p+oFMvjJ+HuLPKIcqcvpRhIO81ZjP6USeAw/XJEc\n-----END PRIVATE KEY-----\n";
     PrivateKey::parse(text).unwrap()
 }
 
@@ -109,7 +110,8 @@ fn parsed(text: &str) -> Result<String, &'static str> {
 
 #[test]
 fn private_keys_of_openssl_and_openssh_are_read() {
-    let openssl = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ4+p+oFMvjJ+HuLPKIcqcvpRhIO81ZjP6USeAw/XJEc\n-----END PRIVATE KEY-----\n";
+    let openssl = "-----BEGIN PRIVATE \
+        KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ4+p+oFMvjJ+HuLPKIcqcvpRhIO81ZjP6USeAw/XJEc\n-----END PRIVATE KEY-----\n";
     assert_eq!(parsed(openssl).unwrap(), "MCowBQYDK2VwAyEA7Z/ONX4y+WsPZ+9AMMvNDoGyUqsQMW9AllU6SlI5NZE=");
     let openssh = "-----BEGIN OPENSSH PRIVATE KEY-----\n\
         b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\n\

@@ -94,8 +94,8 @@ fn invalid_resource_reports_its_canonicalisation_problems_too() {
 
 #[test]
 fn feature_without_its_capability_is_an_error_of_each_resource() {
-    let expected = "the provider `memory` of word declares the feature `refresh` without the capability: the schema must \
-                    declare a feature if, and only if, the provider has its capability";
+    let expected = "the provider `memory` of word declares the feature `refresh` without the capability: the schema \
+                    must declare a feature if, and only if, the provider has its capability";
     let schema = defined(WORD).features(&[Feature::Refresh]);
     let site = Site::new([Arc::new(Words { schema, calls: Mutex::default() }) as Arc<dyn Provider>]);
     assert_eq!(site.refused("resources:\n  word[a]: {}\n"), [format!("word[a]: {expected}")]);

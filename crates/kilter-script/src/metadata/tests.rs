@@ -409,8 +409,8 @@ fn change_that_creates_a_resource_makes_its_refresh_needless_only_if_its_type_na
 fn in_sync_condition_accepts_other_found_values() {
     let lines = |condition: &str, invoke: &str| {
         format!(
-            "type: service\ninvoke: {invoke}\nsuitable: true\nattributes:\n  name:\n  sort: {{type: string, kind: r}}\n  \
-             enable: {{type: string, in_sync: '{condition}'}}"
+            "type: service\ninvoke: {invoke}\nsuitable: true\nattributes:\n  name:\n  sort: {{type: string, kind: \
+             r}}\n  enable: {{type: string, in_sync: '{condition}'}}"
         )
     };
     let metadata = good(&lines(r#"vars.is.sort == "fixed" && vars.should.enable != "mask""#, "simple"));

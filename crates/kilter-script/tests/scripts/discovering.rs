@@ -259,9 +259,8 @@ fn hanging_describe_is_ended() {
     assert_eq!(names(&found), ["tt::b"]);
     assert_eq!(
         notes(&place, &found),
-        [
-            "DIR/a.prov: not used: describe: it did not reply in time and was ended (its limit is 0.2 s); kilter tries again in 10 min, or when the file changes"
-        ]
+        ["DIR/a.prov: not used: describe: it did not reply in time and was ended (its limit is 0.2 s); kilter tries \
+             again in 10 min, or when the file changes"]
     );
 }
 

@@ -137,8 +137,8 @@ impl Observer for Progress {
             Event::Contested { reference, repairs, next, differences, opponent } => {
                 let by = opponent.map(|by| format!(", last {}", report::opponent(&json::opponent(by))));
                 let what = format!(
-                    "{reference} is contested: another program undoes its repairs ({repairs} so far{}). The next repair \
-                     comes in {} s at the earliest",
+                    "{reference} is contested: another program undoes its repairs ({repairs} so far{}). The next \
+                     repair comes in {} s at the earliest",
                     by.unwrap_or_default(),
                     next.as_secs_f64().ceil()
                 );

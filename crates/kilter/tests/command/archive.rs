@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use crate::run::{Running, content, manifest, wait};
 use crate::support::*;
 
-const UNPACKED: &str = "resources:\n  file[DIR/to/etc/local]: {content: \"below\\n\"}\n  file[DIR/to]: {ensure: directory}\n  \
-                        archive[DIR/tool.tar.gz]: {extract_path: DIR/to}\n";
+const UNPACKED: &str = "resources:\n  file[DIR/to/etc/local]: {content: \"below\\n\"}\n  file[DIR/to]: {ensure: \
+                        directory}\n  archive[DIR/tool.tar.gz]: {extract_path: DIR/to}\n";
 
 fn with_archive() -> Place {
     let place = Place::new();

@@ -18,7 +18,8 @@ fn valid_manifest_has_no_problems_and_nothing_is_touched() {
     let place = Place::new();
     place.file(
         "m.yaml",
-        "resources:\n  file[/nonexistent/kilter/a]: { content: x }\n  exec[e]: { command: touch ran, unless: touch guard }\n",
+        "resources:\n  file[/nonexistent/kilter/a]: { content: x }\n  exec[e]: { command: touch ran, unless: touch \
+         guard }\n",
     );
     let ended = place.run(&["check", "m.yaml"]);
     assert_eq!(
@@ -35,8 +36,8 @@ fn all_problems_and_warnings_are_printed_at_once() {
     let place = Place::new();
     place.file(
         "m.yaml",
-        "resources:\n  file[/a]: { mdoe: x }\n  file[/b]: { mode: \"9\", require: \"user[*]\" }\n  exec[one]: { command: \"true\", \
-         require: \"exec[two]\" }\n  exec[two]: { command: \"true\", require: \"exec[one]\" }\n",
+        "resources:\n  file[/a]: { mdoe: x }\n  file[/b]: { mode: \"9\", require: \"user[*]\" }\n  exec[one]: { \
+         command: \"true\", require: \"exec[two]\" }\n  exec[two]: { command: \"true\", require: \"exec[one]\" }\n",
     );
     let ended = place.run(&["check", "m.yaml", "--format", "json"]);
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -66,8 +67,8 @@ fn warnings_are_errors_if_strict() {
     place.file("common.yaml", "vars: { other: 1 }\n");
     place.file(
         "m.yaml",
-        "include: common.yaml\nvars:\n  used: a\n  indexed: b\n  idle: c\nresources:\n  notify[n]: { when: false, message: \
-         \"${vars.used}${vars['indexed']}\" }\n  file[/a]: { notify: \"file[/b]\" }\n  file[/b]: {}\n",
+        "include: common.yaml\nvars:\n  used: a\n  indexed: b\n  idle: c\nresources:\n  notify[n]: { when: false, \
+         message: \"${vars.used}${vars['indexed']}\" }\n  file[/a]: { notify: \"file[/b]\" }\n  file[/b]: {}\n",
     );
     let ended = place.run(&["check", "m.yaml", "--format", "json"]);
     assert_eq!(ended.code, 0, "{ended:?}");

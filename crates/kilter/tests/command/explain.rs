@@ -15,13 +15,13 @@ fn site() -> Place {
     place.file(
         "site.yaml",
         "vars:\n  port: 1\n  dir: /srv\n  name: ${vars.dir}/app\ndata:\n  hierarchy:\n    - \
-         \"hosts/${vars.host}.yaml\"\n    - role/none.yaml\n    - common.yaml\n  merge:\n    servers: unique\n    users: \
-         hash\ndefaults:\n  file: { mode: \"0640\" }\ntypes:\n  app:\n    attributes: { port: { type: Integer, default: 7, desc: \
-         p } }\n    resources:\n      file[/app/${self.name}]: { content: \"${string(self.port)}\" }\nresources:\n  \
-         file[/conf]:\n    content: { template: app.j2 }\n  file[/users/${each.key}]:\n    for_each: ${vars.users}\n    \
-         content: ${string(each.value.uid)}\n    mode: \"0600\"\n  exec[x]: { command: x }\n  file[/out]: { content: \
-         \"${exec[x].stdout}\", mode: null }\n  file[${vars.name}]: { ensure: directory, when: vars.port > 9000 }\n  \
-         app[a]: {}\n  app[b]: { port: \"${vars.port}\" }\n",
+         \"hosts/${vars.host}.yaml\"\n    - role/none.yaml\n    - common.yaml\n  merge:\n    servers: unique\n    \
+         users: hash\ndefaults:\n  file: { mode: \"0640\" }\ntypes:\n  app:\n    attributes: { port: { type: Integer, \
+         default: 7, desc: p } }\n    resources:\n      file[/app/${self.name}]: { content: \"${string(self.port)}\" \
+         }\nresources:\n  file[/conf]:\n    content: { template: app.j2 }\n  file[/users/${each.key}]:\n    for_each: \
+         ${vars.users}\n    content: ${string(each.value.uid)}\n    mode: \"0600\"\n  exec[x]: { command: x }\n  \
+         file[/out]: { content: \"${exec[x].stdout}\", mode: null }\n  file[${vars.name}]: { ensure: directory, when: \
+         vars.port > 9000 }\n  app[a]: {}\n  app[b]: { port: \"${vars.port}\" }\n",
     );
     place
 }

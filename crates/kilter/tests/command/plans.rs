@@ -99,8 +99,7 @@ fn changed_entry_is_neither_removed_nor_overwritten_by_plan() {
         "  file[DIR/gone]: { ensure: absent }\n  file[DIR/tree]: { ensure: absent, force: true }\n  \
          file[DIR/purged]: { ensure: directory, recurse: true, purge: true }\n  \
          file[DIR/secret]: { content: { sensitive: hunter2 } }\n  file[DIR/large]: { content: x }\n  \
-         file[DIR/parts]: { fragments: [DIR/part] }\n  file[DIR/copies]: { ensure: directory, recurse: true, source: DIR/from }\n  \
-         file[DIR/fine]: { ensure: absent }\n",
+         file[DIR/parts]: { fragments: [DIR/part] }\n  file[DIR/copies]: { ensure: directory, recurse: true, source: DIR/from }\n  file[DIR/fine]: { ensure: absent }\n",
     );
     for directory in ["tree/deep", "purged", "from/deep"] {
         fs::create_dir_all(place.path().join(directory)).unwrap();
@@ -196,7 +195,8 @@ fn plan_of_new_tree_lists_its_first_entries_and_counts_the_others() {
         }
         let text = plan(&place).stdout;
         for line in [
-            "    ensure: absent → directory\n    a: ensure: absent → directory\n    a/deep: ensure: absent → directory\n",
+            "    ensure: absent → directory\n    a: ensure: absent → directory\n    a/deep: ensure: absent → \
+             directory\n",
             "    a/deep/x: ensure: absent → file\n    f04: ensure: absent → file\n",
         ] {
             assert!(text.contains(line), "{text}");
@@ -274,7 +274,8 @@ fn plan_shows_changes_that_no_run_makes_as_only_checked() {
 #[test]
 fn second_apply_of_plan_changes_nothing() {
     let place = place(
-        "  file[DIR/a]: { content: x }\n  file[DIR/d]: { ensure: directory }\n  exec[e]: { command: touch e, cwd: DIR, creates: DIR/e }\n",
+        "  file[DIR/a]: { content: x }\n  file[DIR/d]: { ensure: directory }\n  exec[e]: { command: touch e, cwd: DIR, \
+         creates: DIR/e }\n",
     );
     plan(&place);
     assert_eq!(applied(&place).0, 0);
@@ -317,8 +318,8 @@ fn a_refresh_that_the_plan_did_not_show_is_refused() {
 #[test]
 fn failed_attempt_does_not_make_step_stale() {
     let place = place(
-        "  exec[e]: { command: 'echo try >>DIR/tries; test $(wc -l <DIR/tries) -ge 3', shell: true, creates: DIR/made, verify: false, \
-         meta: { retry: 3, delay: 0 } }\n",
+        "  exec[e]: { command: 'echo try >>DIR/tries; test $(wc -l <DIR/tries) -ge 3', shell: true, creates: DIR/made, \
+         verify: false, meta: { retry: 3, delay: 0 } }\n",
     );
     plan(&place);
     let (code, report) = applied(&place);
@@ -405,7 +406,8 @@ fn a_plan_of_an_earlier_format_is_refused() {
 /// A key in the place, made as the documentation says, and its public half.
 fn key(place: &Place, name: &str) {
     let make = format!(
-        "umask 077; openssl genpkey -algorithm ed25519 -out {name}.key && openssl pkey -in {name}.key -pubout -out {name}.pub"
+        "umask 077; openssl genpkey -algorithm ed25519 -out {name}.key && openssl pkey -in {name}.key -pubout -out \
+         {name}.pub"
     );
     let made = Command::new("sh").args(["-c", &make]).current_dir(place.path()).output().unwrap();
     assert!(made.status.success(), "openssl is needed: {}", String::from_utf8_lossy(&made.stderr));

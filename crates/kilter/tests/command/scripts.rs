@@ -160,8 +160,8 @@ fn invalid_script_is_reported_and_ignored() {
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "setting[nosuch]\n  ensure  absent\n"));
     assert_eq!(
         ended.stderr,
-        "warning: DIR/providers/bad.prov: not used: describe: it failed with exit code 3; a script with mold's convention needs \
-         bad.yaml in the same directory; kilter tries again in 10 min, or when the file changes\n"
+        "warning: DIR/providers/bad.prov: not used: describe: it failed with exit code 3; a script with mold's \
+         convention needs bad.yaml in the same directory; kilter tries again in 10 min, or when the file changes\n"
     );
 }
 
@@ -226,9 +226,9 @@ fn an_unsuitable_script_is_listed_and_not_used() {
 
 #[test]
 fn plan_names_the_package_that_the_type_requires() {
-    const PACKAGE: &str = "provider:\n  type: pack\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  owns: \
-                           {lists: '/nonexistent/${vars.name}.list'}\n  attributes:\n    name:\n    ensure: {type: \
-                           'enum[present, absent]'}\n";
+    const PACKAGE: &str = "provider:\n  type: pack\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  \
+                           owns: {lists: '/nonexistent/${vars.name}.list'}\n  attributes:\n    name:\n    ensure: \
+                           {type: 'enum[present, absent]'}\n";
     const ABSENT: &str = "#!/bin/bash\neval \"$@\"\nprintf '# simple\\nname: %s\\nensure: absent\\n' \"$name\"\n";
     let place = Place::new();
     script(&place, "pack.prov", ABSENT);
@@ -257,12 +257,13 @@ fn plan_names_the_package_that_the_type_requires() {
 fn resource_that_needs_a_declared_file_is_unknown_until_the_file_exists() {
     let place = Place::new();
     let at = place.path().display().to_string();
-    let metadata = "provider:\n  type: unit\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  autorequire: \
-                    {file: 'DIR/${vars.name}'}\n  attributes:\n    name:\n    ensure: {type: 'enum[running, \
-                    stopped]'}\n";
-    let program = "#!/bin/bash\neval \"$@\"\necho '# simple'\nif [ \"$ral_action\" = update ]; then echo \"$ensure\" >\"DIR/$name\"; \
-                   echo 'ral_derive: true'\nelif { read -r is <\"DIR/$name\"; } 2>/dev/null; then printf 'name: %s\\nensure: %s\\n' \"$name\" \
-                   \"$is\"\nelse printf 'name: %s\\nral_unknown: true\\n' \"$name\"; fi\n";
+    let metadata = "provider:\n  type: unit\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  \
+                    autorequire: {file: 'DIR/${vars.name}'}\n  attributes:\n    name:\n    ensure: {type: \
+                    'enum[running, stopped]'}\n";
+    let program = "#!/bin/bash\neval \"$@\"\necho '# simple'\nif [ \"$ral_action\" = update ]; then echo \"$ensure\" \
+                   >\"DIR/$name\"; echo 'ral_derive: true'\nelif { read -r is <\"DIR/$name\"; } 2>/dev/null; then \
+                   printf 'name: %s\\nensure: %s\\n' \"$name\" \"$is\"\nelse printf 'name: %s\\nral_unknown: true\\n' \
+                   \"$name\"; fi\n";
     script(&place, "unit.prov", &program.replace("DIR", &at));
     place.file("providers/unit.yaml", metadata.replace("DIR", &at));
     let manifest =

@@ -13,8 +13,8 @@ fn template_of_outputs_is_unknown_in_the_plan_and_made_by_apply() {
         "site/app.j2",
         "{% for port in vars.ports %}\nlisten {{ port }} {{ exec[\"token\"].stdout }}\n{% endfor %}\n",
     );
-    let text = "vars: { ports: [80, 443] }\nresources:\n  exec[token]: { command: \"touch DIR/ran; printf secret\", shell: true, creates: DIR/ran }\n  \
-                file[DIR/a]: { content: { template: app.j2 } }\n";
+    let text = "vars: { ports: [80, 443] }\nresources:\n  exec[token]: { command: \"touch DIR/ran; printf secret\", \
+                shell: true, creates: DIR/ran }\n  file[DIR/a]: { content: { template: app.j2 } }\n";
     place.file("site/m.yaml", text.replace("DIR", &place.path().display().to_string()));
     let plan = place.run(&["plan", "site/m.yaml"]);
     assert!(plan.code == 2 && plan.stdout.contains("exec[token]"), "{plan:?}");
@@ -67,8 +67,8 @@ fn secret_of_a_template_is_shown_nowhere() {
     place.file("a.j2", "password={{ vars.pw }}\n");
     let path = manifest(
         &place,
-        "vars: { pw: { sensitive: { command: [printf, hunter2] } } }\nresources:\n  file[DIR/a]: { content: { template: \
-         a.j2 } }\n",
+        "vars: { pw: { sensitive: { command: [printf, hunter2] } } }\nresources:\n  file[DIR/a]: { content: { \
+         template: a.j2 } }\n",
     );
     for args in [&["plan", &path][..], &["plan", "--format", "json", &path], &["apply", &path]] {
         let ended = place.run(args);
@@ -85,8 +85,8 @@ fn check_and_lint_know_templates() {
     place.file("a.j2", "{{ vars.used }}\n");
     let path = manifest(
         &place,
-        "vars: { used: 1, idle: 2 }\nresources:\n  file[DIR/a]: { content: { template: a.j2 } }\n  file[DIR/b]: { template: \
-         a.j2 }\n  template[DIR/c]: {}\n",
+        "vars: { used: 1, idle: 2 }\nresources:\n  file[DIR/a]: { content: { template: a.j2 } }\n  file[DIR/b]: { \
+         template: a.j2 }\n  template[DIR/c]: {}\n",
     );
     let ended = place.run(&["check", &path]);
     assert!(ended.stderr.contains("a template is a value: content: { template: app.conf.j2 }"), "{ended:?}");

@@ -133,7 +133,8 @@ mod tests {
         let text = anstream::adapter::strip_str(&text).to_string();
         assert_eq!(
             text,
-            "\nPROVIDERS\n  apt  chosen\n  dnf  it is not suitable: there is no command dnf\n  dpkg  `apt` is preferred; declare `provider: dpkg` for this one\n"
+            "\nPROVIDERS\n  apt  chosen\n  dnf  it is not suitable: there is no command dnf\n  dpkg  `apt` is \
+             preferred; declare `provider: dpkg` for this one\n"
         );
         assert!(not_chosen(&[candidate("apt", Suitability::Suitable, true)]).is_empty());
         assert!(not_chosen(&[candidate("dnf", missing, true)]).contains("not suitable yet"));

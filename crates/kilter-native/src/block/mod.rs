@@ -91,8 +91,8 @@ static SCHEMA: LazyLock<TypeSchema> = LazyLock::new(|| {
             "insert_before",
             "String[1]",
             Behaviour::Parameter,
-            "Regular expression: a new block is inserted before the first line that matches. `^` is the start of the \
-             file. Without a match, at the end. Excludes `insert_after`.",
+            "Regular expression: a new block is inserted before the first line that matches. `^` inserts it at the \
+             start of the file. Without a match, at the end. Not allowed together with `insert_after`.",
         )
         .features(&[Feature::CustomInsync, Feature::SimpleGetFilter])
 });

@@ -200,7 +200,7 @@ impl<'t> Edits<'t> {
 
     /// Returns the edits as a unified diff; none if it is too long.
     ///
-    /// It has no unchanged lines around the changes, because they may contain secrets of others.
+    /// It has no unchanged lines around the changes, because they may contain other secrets.
     pub(crate) fn diff(&self, path: &str) -> Option<EcoString> {
         if self.is_empty() {
             return None;

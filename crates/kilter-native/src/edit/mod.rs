@@ -131,8 +131,8 @@ pub(crate) fn common(schema: TypeSchema) -> TypeSchema {
             "show_diff",
             "Boolean",
             Behaviour::Parameter,
-            "Show the change of the file as a diff. The diff has no lines around the change, because they may contain \
-             secrets of others. kilter never shows the diff of a change with a secret.",
+            "Show the change of the file as a diff. The diff has no unchanged lines around the change, because they \
+             may contain secrets. kilter never shows the diff of a change with a secret.",
         )
         .default(true)
         .attribute(
@@ -147,17 +147,17 @@ pub(crate) fn common(schema: TypeSchema) -> TypeSchema {
 macro_rules! about_files {
     () => {
         "\n\n\
-**Files.** kilter reads a file once for all resources of the type that are ready, and replaces it once, atomically. \
-Other lines stay byte for byte. The new file keeps owner, mode, access list and extended attributes. If another \
-program changes the file meanwhile, kilter makes its edits again on the new content. A link is refused: declare the \
-path of its target. A file must be text without NUL bytes, at most 64 MiB. New lines have the line break of the \
-first line (LF or CR LF). If the last line has no line break, kilter adds one before it appends.
+**Files.** kilter reads a file once for all resources of the type that are ready, and replaces it once, atomically. It \
+does not change any byte of the other lines. The new file keeps owner, mode, access list and extended attributes. If \
+another program changes the file meanwhile, kilter makes its edits again on the new content. kilter refuses a symbolic \
+link: declare the path of its target. A file must be text without NUL bytes, at most 64 MiB. New lines have the line \
+break of the first line (LF or CR LF). If the last line has no line break, kilter adds a line break before it appends.
 
-**Automatic edges.** The resource runs after `file[PATH]`, or after the nearest declared directory above. A file that \
-declares its whole content (`content`, `source`, `fragments` or `parts`) excludes such resources, unless it has \
-`replace: false`.
+**Automatic edges.** The resource runs after `file[PATH]`, or after the `file` of the nearest declared directory \
+above. If `file[PATH]` declares its whole content (`content`, `source`, `fragments` or `parts`), kilter refuses this \
+resource, unless the file has `replace: false`.
 
-kilter finds the resource by its declaration only: `kilter get` cannot list or read undeclared ones."
+`kilter get` cannot list such resources, and cannot read an undeclared one."
     };
 }
 pub(crate) use about_files;

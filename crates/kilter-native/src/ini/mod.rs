@@ -37,9 +37,10 @@ resources:
     create: true
 ```
 
-kilter keeps comments, order and spacing. It replaces the value only. A new setting comes after the last one of its \
-section, a new section at the end of the file. If a setting occurs several times in a section, the last one counts, as \
-for most programs; `ensure: absent` removes all of them.
+kilter keeps comments, order and spacing. It replaces the value only. kilter inserts a new setting after the last \
+setting of its section, and a new section at the end of the file. If a setting occurs several times in a section, \
+kilter compares and changes its last occurrence, because most programs use the last one. `ensure: absent` removes all \
+occurrences.
 
 Lines that begin with `#` or `;` are comments. The value is the rest of the line, with quotes and comments that it may \
 contain.",
@@ -55,7 +56,7 @@ static SCHEMA: LazyLock<TypeSchema> = LazyLock::new(|| {
             "State of the setting: `present`, or `absent`, which removes it and keeps its section.",
         )
         .default("present")
-        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource; it does not occur in the file.");
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource. The file does not contain it.");
     common(schema)
         .attribute(
             "section",
@@ -76,8 +77,8 @@ static SCHEMA: LazyLock<TypeSchema> = LazyLock::new(|| {
             "separator",
             "String[1]",
             Behaviour::Parameter,
-            "Text between setting and value on a new line. Without its blanks it is the separator of the existing \
-             lines; blanks alone mean white space.",
+            "Text between setting and value on a new line. In existing lines, kilter ignores blanks around the \
+             separator. If the text consists of blanks, any white space separates setting and value.",
         )
         .default(SEPARATOR)
         .features(&[Feature::CustomInsync, Feature::SimpleGetFilter])

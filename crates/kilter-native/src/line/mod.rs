@@ -57,7 +57,7 @@ static SCHEMA: LazyLock<TypeSchema> = LazyLock::new(|| {
             "State of the line: `present`, or `absent`, which removes it.",
         )
         .default("present")
-        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource; it does not occur in the file.");
+        .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource. The file does not contain it.");
     common(schema)
         .attribute(
             "line",

@@ -11,7 +11,7 @@ use kilter_provider::{
 
 const DESC: &str = "\
 Variables of an environment directory, as `envdir` of daemontools and `chpst -e` of runit read it:
-one file for each, with the value on its first line.";
+one file per variable, with the value on the first line.";
 
 /// The variables of one directory.
 pub struct Variables {
@@ -20,18 +20,18 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// The variables of a directory.
+    /// Returns the provider of a directory.
     pub fn new(directory: impl Into<PathBuf>) -> Variables {
         let schema = TypeSchema::new("variable", DESC)
-            .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Whether it is there.")
+            .attribute("ensure", "Enum[present, absent]", Behaviour::Property, "Desired existence.")
             .default("present")
-            .attribute("name", r"Pattern[/\A[A-Za-z_]\w{0,99}\z/]", Behaviour::Namevar, "Its name.")
-            .attribute("value", "String", Behaviour::Property, "What it holds.")
+            .attribute("name", r"Pattern[/\A[A-Za-z_]\w{0,99}\z/]", Behaviour::Namevar, "Name.")
+            .attribute("value", "String", Behaviour::Property, "Value of the variable.")
             .features(&[Feature::Canonicalize, Feature::SimpleGetFilter, Feature::SupportsNoop]);
         Variables { schema, directory: directory.into() }
     }
 
-    /// One variable, if it is there.
+    /// Reads a variable. Returns none if it does not exist.
     fn read(&self, name: &str) -> Result<Option<State>, ProviderError> {
         let path = self.directory.join(name);
         let bytes = match fs::read(&path) {
@@ -48,6 +48,7 @@ impl Variables {
         Ok(Some(State::present(name, attributes)))
     }
 
+    /// Returns the names of all variables.
     fn names(&self) -> Result<Vec<String>, ProviderError> {
         let failed = |error| ProviderError::new(cannot("list", &self.directory, &error));
         let mut names = Vec::new();
@@ -62,21 +63,22 @@ impl Variables {
         Ok(names)
     }
 
-    /// A reader of the file sees the old value or the new one, never a part.
+    /// Writes a variable atomically: a reader of the file gets the old value or the new value.
     fn write(&self, name: &str, should: &Attributes) -> Result<(), Failure> {
         let line = should.text("value").unwrap_or_default().replace('\n', "\0");
         let (new, path) = (self.directory.join(format!(".{name}.new")), self.directory.join(name));
         let written = fs::write(&new, format!("{line}\n")).and_then(|()| fs::rename(&new, &path));
         written.map_err(|error| {
-            // It may not even be there.
+            // The file may not exist, and only the first error counts.
             let _ = fs::remove_file(&new);
             Failure::new(cannot("write", &path, &error))
         })
     }
 }
 
-fn cannot(what: &str, path: &Path, error: &io::Error) -> String {
-    format!("cannot {what} {}: {error}", path.display())
+/// Returns the message of a failed operation.
+fn cannot(operation: &str, path: &Path, error: &io::Error) -> String {
+    format!("cannot {operation} {}: {error}", path.display())
 }
 
 /// Returns true if the variable does not exist or the path is not a variable.
@@ -84,7 +86,7 @@ fn is_none(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory)
 }
 
-/// `envdir` takes no notice of blanks at the end.
+/// Removes blanks at the end, as `envdir` does.
 fn trimmed(line: &str) -> &str {
     line.trim_end_matches([' ', '\t'])
 }
@@ -114,7 +116,7 @@ impl SimpleProvider for Variables {
         let Some(value) = should.get("value") else { return Ok(()) };
         let name = name.to_string();
         if name == "PATH" {
-            log.warning("what runs with this directory may find other programs from now on");
+            log.warning("programs that use this directory may find other commands in the new PATH");
         }
         let found = self.read(&name)?.and_then(|state| state.attributes.get("value").cloned());
         self.write(&name, should)?;
@@ -131,10 +133,10 @@ impl SimpleProvider for Variables {
         let is_present = should.text("ensure") != Some("absent");
         match should.get("value") {
             None if is_present && !deferred.contains(&"value") => {
-                vec![ValidationError::with("value", "a variable needs one").hint("add `value`, or `ensure: absent`")]
+                vec![ValidationError::with("value", "the value is missing").hint("add `value`, or `ensure: absent`")]
             }
             Some(value) if value.as_str().is_some_and(|text| text.contains('\0')) => {
-                vec![ValidationError::with("value", "no variable holds a zero byte")]
+                vec![ValidationError::with("value", "a variable cannot contain a NUL byte")]
             }
             _ => Vec::new(),
         }
@@ -161,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// All that a provider could change here, in words.
+    /// Describes every file of the directory, which is all that the provider can change.
     fn fingerprint(directory: &Path) -> String {
         let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         let mut lines: Vec<String> =

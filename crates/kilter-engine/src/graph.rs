@@ -36,6 +36,9 @@ pub enum Reason {
     /// The provider of the second is not suitable yet, and the first is a package that may install what it
     /// requires. This edge is weak: the graph drops it if it would close a cycle.
     Suitability,
+    /// The second needs all resources of the type of the first. Example: a package and the repositories. This edge is
+    /// weak: the graph drops it if it would close a cycle.
+    Type,
 }
 
 /// Origin of an edge.
@@ -65,7 +68,9 @@ impl Origin {
             Origin::Written { .. } => 0,
             Origin::Output { .. } => 1,
             Origin::Automatic(Reason::Directory | Reason::Name) => 2,
-            Origin::Automatic(Reason::Number | Reason::Member | Reason::Owner | Reason::Suitability) => 3,
+            Origin::Automatic(Reason::Number | Reason::Member | Reason::Owner | Reason::Suitability | Reason::Type) => {
+                3
+            }
         }
     }
 }

@@ -11,7 +11,10 @@ use crate::resource_id::ResourceId;
 const MAX_STEPS: usize = 5_000_000;
 
 fn is_weak(edge: &Edge) -> bool {
-    matches!(edge.origin, Origin::Automatic(Reason::Number | Reason::Member | Reason::Owner | Reason::Suitability))
+    matches!(
+        edge.origin,
+        Origin::Automatic(Reason::Number | Reason::Member | Reason::Owner | Reason::Suitability | Reason::Type)
+    )
 }
 
 /// Returns the edges of a graph without the dropped ones, or none if no edge was dropped. Of two conflicting

@@ -10,6 +10,7 @@
 
 mod accounts;
 mod alternatives;
+mod apt_repository;
 mod archive;
 mod block;
 mod builtin;
@@ -57,6 +58,7 @@ use kilter_provider::{Provider, World};
 
 pub use accounts::{RealRunner, Runner, System};
 pub use alternatives::AlternativesProvider;
+pub use apt_repository::AptRepositoryProvider;
 pub use archive::ArchiveProvider;
 pub use block::BlockProvider;
 pub use ca_certificate::CaCertificateProvider;
@@ -92,9 +94,11 @@ pub use vcsrepo::VcsrepoProvider;
 /// Returns the providers of all built-in types on this machine, which shares `world` with others.
 pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
-    let turn = edit::Turn::default();
+    let (turn, packages) = (edit::Turn::default(), Arc::default());
+    let trust = kilter_process::trust::TrustPolicy::current();
     vec![
         Arc::new(AlternativesProvider::new(System::real())),
+        Arc::new(AptRepositoryProvider::sharing(System::real(), trust.clone(), Arc::clone(&packages))),
         Arc::new(ArchiveProvider::sharing(accounts.clone())),
         Arc::new(BlockProvider::sharing(Arc::clone(&turn))),
         Arc::new(CaCertificateProvider::new(System::real())),
@@ -115,7 +119,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(MountProvider::new(System::real())),
         Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),
-        Arc::new(PackageProvider::new(System::real(), kilter_process::trust::TrustPolicy::current())),
+        Arc::new(PackageProvider::sharing(System::real(), trust, packages)),
         Arc::new(PasswordProvider),
         Arc::new(ServiceProvider::new()),
         Arc::new(SshAuthorizedKeyProvider::sharing(accounts.clone())),

@@ -25,6 +25,8 @@ pub enum Match {
     PathOrAncestor,
     /// A path: its [owner](crate::Owner) only.
     Owner,
+    /// All resources of the type. The name does not matter. An edge is dropped if it would close a cycle.
+    Every,
 }
 
 /// An automatic edge to another resource, if it is declared.

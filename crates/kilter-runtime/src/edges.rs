@@ -45,6 +45,7 @@ fn written(relation: &kilter_model::Relation) -> Edge {
 
 fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: &Lookup<'_>, edges: &mut Vec<Edge>) {
     let mut nearest = Nearest::default();
+    let mut every = Every::default();
     let mut claims = PathClaims::new(catalog, registry, providers);
     let opted_out = |v: ResourceId| catalog.resources[v.slot()].meta().is_some_and(|meta| meta.no_autoedge);
     for ((resource, provider), me) in catalog.resources.iter().zip(providers).zip((0..).map(ResourceId::first)) {
@@ -62,6 +63,15 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
                 && let Some(target) = registry.index(edge.type_name)
             {
                 claims.claim(me, target as u16, edge.name);
+            }
+            if edge.by == Match::Every {
+                let others = every.of(edge.type_name, registry, lookup).iter();
+                let others = others.filter(|other| **other != me && !opted_out(**other));
+                edges.extend(others.map(|other| {
+                    let (from, to) = if edge.direction == Direction::Before { (*other, me) } else { (me, *other) };
+                    Edge { from, to, notify: false, origin: Origin::Automatic(Reason::Type) }
+                }));
+                return;
             }
             let Some((other, reason)) = granted(edge, registry, lookup, &mut nearest) else { return };
             if other == me || opted_out(other) {
@@ -205,6 +215,25 @@ fn granted(
         Match::Member => by_name().map(|(other, _)| (other, Reason::Member)),
         Match::Ancestor => above(),
         Match::PathOrAncestor => by_name().or_else(above),
-        Match::Owner => None,
+        Match::Owner | Match::Every => None,
+    }
+}
+
+/// Cache of the last list of all resources of a type.
+#[derive(Default)]
+struct Every {
+    type_name: String,
+    found: Vec<ResourceId>,
+}
+
+impl Every {
+    /// Returns the resources of a type that the run manages.
+    fn of(&mut self, type_name: &str, registry: &Registry, lookup: &Lookup<'_>) -> &[ResourceId] {
+        if self.type_name != type_name {
+            let provider = registry.first(type_name).map(|at| at as u16);
+            self.found = provider.map(|provider| lookup.all(provider).collect()).unwrap_or_default();
+            type_name.clone_into(&mut self.type_name);
+        }
+        &self.found
     }
 }

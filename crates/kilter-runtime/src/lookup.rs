@@ -72,6 +72,12 @@ impl<'a> Lookup<'a> {
         all.filter(move |((_, provider), _)| self.slot(**provider) == slot).map(|((resource, _), v)| (&**resource, v))
     }
 
+    /// Returns the resources of a provider's type that are not hidden.
+    pub(crate) fn all(&self, provider: u16) -> impl Iterator<Item = ResourceId> {
+        let held = self.of_type(self.slot(provider)).filter(|(resource, _)| !resource.is_hidden());
+        held.map(|(_, v)| self.id(v))
+    }
+
     /// Returns the resource of a provider's type with a name on the system. If there are several, the one that is
     /// not hidden wins.
     pub(crate) fn named(&self, provider: u16, name: &str) -> Option<ResourceId> {

@@ -106,6 +106,11 @@ fn names_zones_locales_and_certificates_converge() {
 }
 
 #[test]
+fn repositories_converge_with_real_apt_and_are_held() {
+    hold("apt_repository");
+}
+
+#[test]
 fn firewall_converges_and_is_held() {
     hold("firewall");
 }

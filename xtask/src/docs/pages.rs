@@ -32,9 +32,10 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 33] = [
+pub(super) const TABLE: [Page; 34] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("alternatives"),
+    of_type!("apt_repository"),
     of_type!("archive"),
     of_type!("block"),
     of_type!("ca_certificate"),

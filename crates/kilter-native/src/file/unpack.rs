@@ -313,9 +313,13 @@ pub(crate) fn checksum(
     expected: &str,
     interrupt: kilter_provider::Interrupt<'_>,
 ) -> Result<EcoString, EcoString> {
-    let method = super::spec::expected(expected).map_or(super::spec::Checksum::Sha256, |(method, _)| method);
-    content::checksum_of_file(method, file.as_fd(), interrupt)
+    content::checksum_of_file(method_of(expected), file.as_fd(), interrupt)
         .map_err(|errno| text(FileError::io("read", "the archive", errno)))
+}
+
+/// Returns the checksum of bytes by the method of `expected`: `{sha256}…`.
+pub(crate) fn checksum_of(bytes: &[u8], expected: &str) -> EcoString {
+    content::checksum_of(method_of(expected), bytes)
 }
 
 /// Returns the canonical text of a declared checksum; none if it is invalid.
@@ -333,10 +337,33 @@ pub(crate) fn download(
     expected: Option<EcoString>,
     directory: &str,
 ) -> Result<OwnedFd, EcoString> {
-    let method = expected.as_deref().and_then(super::spec::expected).map_or(super::spec::Checksum::Sha256, |(m, _)| m);
+    let method = method_of(expected.as_deref().unwrap_or_default());
     let parent = open::open_directory(directory).map_err(text)?;
     let download = super::download::Download { url, expected };
     download.source(&cx.with_var_dir(None), method, directory, &parent.fd).map(|source| source.fd).map_err(text)
+}
+
+/// Downloads a small file, as [`download`] does.
+///
+/// # Errors
+/// If it does not arrive, has another checksum, or is larger than `limit` bytes.
+pub(crate) fn download_bytes(
+    cx: &kilter_provider::Context<'_>,
+    url: &str,
+    expected: Option<EcoString>,
+    directory: &str,
+    limit: u64,
+) -> Result<Vec<u8>, EcoString> {
+    let file = download(cx, url, expected, directory)?;
+    let bytes = content::load(file.as_fd(), limit + 1).map_err(|errno| text(FileError::io("read", url, errno)))?;
+    match bytes.len() as u64 > limit {
+        true => Err(eco_format!("{url} has more than {limit} bytes")),
+        false => Ok(bytes),
+    }
+}
+
+fn method_of(expected: &str) -> super::spec::Checksum {
+    super::spec::expected(expected).map_or(super::spec::Checksum::Sha256, |(method, _)| method)
 }
 
 fn text(error: FileError) -> EcoString {

@@ -25,6 +25,12 @@ const LOCK_TIMEOUT: u32 = 600;
 /// Time between two checks of the lock. The kernel does not report its release without taking it.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
+/// Directory of the package lists.
+pub(crate) const LISTS: &str = "/var/lib/apt/lists";
+
+/// File in the state directory whose time is that of the last successful `apt-get update`.
+pub(super) const REFRESHED: &str = "package/lists-refreshed";
+
 /// Directory of apt's caches below that of the provider's data.
 const CACHES: &str = "package";
 
@@ -46,16 +52,16 @@ impl Policy {
 }
 
 /// A call that failed: the message, and true if another program held the lock.
-#[derive(Debug)]
-pub(super) struct Failed {
-    pub(super) message: EcoString,
-    pub(super) is_locked: bool,
+#[derive(Clone, Debug)]
+pub(crate) struct Failed {
+    pub(crate) message: EcoString,
+    pub(crate) is_locked: bool,
 }
 
 /// apt on a machine.
-pub(super) struct Apt<'a> {
-    pub(super) system: &'a System,
-    pub(super) cx: &'a Context<'a>,
+pub(crate) struct Apt<'a> {
+    pub(crate) system: &'a System,
+    pub(crate) cx: &'a Context<'a>,
 }
 
 impl Apt<'_> {
@@ -134,8 +140,27 @@ impl Apt<'_> {
     ///
     /// # Errors
     /// If apt-get fails.
-    pub(super) fn update(&self) -> Result<(), Failed> {
-        self.change(apt_get().args(["-o", "APT::Update::Error-Mode=any", "update"]))
+    pub(crate) fn update(&self) -> Result<(), Failed> {
+        self.run_update(&[])?;
+        // Without a state directory, the age of the directory of lists decides alone.
+        let path = self.cx.var_dir().map(|data| data.join(REFRESHED));
+        let _ = path.filter(|path| path.parent().is_some_and(is_usable)).map(|path| std::fs::write(path, ""));
+        Ok(())
+    }
+
+    /// Updates the package lists of the repositories in one file.
+    ///
+    /// # Errors
+    /// If apt-get fails.
+    pub(crate) fn update_of(&self, file: &str) -> Result<(), Failed> {
+        let only = format!("Dir::Etc::sourcelist={file}");
+        self.run_update(&["-o", &only, "-o", "Dir::Etc::sourceparts=/dev/null", "-o", "APT::Get::List-Cleanup=0"])
+    }
+
+    fn run_update(&self, options: &[&str]) -> Result<(), Failed> {
+        // apt-get does not wait for this lock itself.
+        self.wait_for(super::lock::LISTS, "the package lists")?;
+        self.change(apt_get().args(options).args(["-o", "APT::Update::Error-Mode=any", "update"]))
     }
 
     /// Changes packages in one transaction.
@@ -164,26 +189,32 @@ impl Apt<'_> {
     /// # Errors
     /// If the program holds the lock too long, or if the run is interrupted.
     pub(super) fn wait_for_lock(&self) -> Result<(), Failed> {
-        let Some(mut holder) = self.holder() else { return Ok(()) };
-        let message = format!("waits up to {LOCK_TIMEOUT} s for the lock of dpkg, which {holder} holds");
+        self.wait_for(super::lock::DPKG, "dpkg")
+    }
+
+    fn wait_for(&self, locks: &[&str], of: &str) -> Result<(), Failed> {
+        let holder_of = || super::lock::holder(self.system.root(), locks);
+        let Some(mut holder) = holder_of() else { return Ok(()) };
+        let message = format!("waits up to {LOCK_TIMEOUT} s for the lock of {of}, which {holder} holds");
         self.cx.log(Level::Notice, "package", "", &message);
         let locked = |message: String| Failed { message: message.into(), is_locked: true };
         let until = Instant::now() + Duration::from_secs(LOCK_TIMEOUT.into());
         while Instant::now() < until {
             if self.cx.is_stopping() || self.cx.interrupt().is_raised() {
-                return Err(locked(format!("interrupted while {holder} held the lock of dpkg")));
+                return Err(locked(format!("interrupted while {holder} held the lock of {of}")));
             }
             std::thread::sleep(LOCK_PAUSE);
-            match self.holder() {
+            match holder_of() {
                 Some(next) => holder = next,
                 None => return Ok(()),
             }
         }
-        Err(locked(format!("{holder} held the lock of dpkg for {LOCK_TIMEOUT} s")))
+        Err(locked(format!("{holder} held the lock of {of} for {LOCK_TIMEOUT} s")))
     }
 
     fn holder(&self) -> Option<String> {
-        super::lock::holder(self.system.root())
+        let root = self.system.root();
+        super::lock::holder(root, super::lock::DPKG).or_else(|| super::lock::holder(root, super::lock::LISTS))
     }
 
     fn change(&self, invocation: Invocation) -> Result<(), Failed> {

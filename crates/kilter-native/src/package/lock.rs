@@ -1,4 +1,4 @@
-//! The lock of dpkg, and the program that holds it.
+//! The locks of dpkg and apt, and the programs that hold them.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -7,12 +7,15 @@ use std::path::Path;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 /// Lock of programs that call dpkg, and the lock of dpkg itself.
-const LOCKS: [&str; 2] = ["var/lib/dpkg/lock-frontend", "var/lib/dpkg/lock"];
+pub(super) const DPKG: &[&str] = &["var/lib/dpkg/lock-frontend", "var/lib/dpkg/lock"];
 
-/// Returns the program that holds the lock: `apt-get (process 123)`. None if no program holds it, or if the caller may
-/// not examine the lock.
-pub(super) fn holder(root: &Path) -> Option<String> {
-    LOCKS.iter().find_map(|lock| {
+/// Lock of the package lists of apt.
+pub(super) const LISTS: &[&str] = &["var/lib/apt/lists/lock"];
+
+/// Returns the program that holds one of these locks: `apt-get (process 123)`. None if no program holds it, or if the
+/// caller may not examine the lock.
+pub(super) fn holder(root: &Path, locks: &[&str]) -> Option<String> {
+    locks.iter().find_map(|lock| {
         let file = File::open(root.join(lock)).ok()?;
         let question = Flock::from(FlockType::WriteLock);
         let pid = fcntl_getlk(file.as_fd(), &question).ok()??.pid?;

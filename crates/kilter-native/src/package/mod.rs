@@ -1,6 +1,6 @@
 //! The type `package`.
 
-mod apt;
+pub(crate) mod apt;
 mod lock;
 mod owned;
 mod schema;
@@ -9,20 +9,20 @@ mod transaction;
 mod version;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Outcome, State, Value};
+use kilter_model::{Attributes, Because, Change, Outcome, State, Unknown, Value};
 use kilter_process::trust::TrustPolicy;
 use kilter_provider::{
-    AutoEdge, Context, Declaration, Direction, Footprint, Insync, Match, Mode, Owner, POLL, Predict, Provider,
-    ProviderError, Query, Relations, Scope, Suitability, ValidationError, Wanted, Watch, WatchSource,
+    AutoEdge, Context, Declaration, Direction, Footprint, Forecast, Insync, Match, Mode, Owner, POLL, Predict,
+    Provider, ProviderError, Query, Relations, Scope, Suitability, ValidationError, Wanted, Watch, WatchSource,
 };
 use rustc_hash::FxHashMap;
 
 use crate::accounts::System;
 use crate::words::sealed_like;
-use apt::{Apt, Policy};
+use apt::{Apt, LISTS, Policy};
 use schema::schema;
 use status::{Database, Package, Packages, Status};
 
@@ -35,14 +35,19 @@ pub struct PackageProvider {
     database: Database,
     trust: TrustPolicy,
     /// Held during a change. A second call of apt-get would wait for the lock of the first.
-    turn: Mutex<()>,
+    turn: Arc<Mutex<()>>,
 }
 
 impl PackageProvider {
     /// Creates a provider for the packages of a system, whose files must pass a trust rule.
     pub fn new(system: System, trust: TrustPolicy) -> PackageProvider {
+        PackageProvider::sharing(system, trust, Arc::default())
+    }
+
+    /// Creates a provider that holds a lock during its changes.
+    pub(crate) fn sharing(system: System, trust: TrustPolicy, turn: Arc<Mutex<()>>) -> PackageProvider {
         let database = Database::new(system.root().join("var/lib/dpkg"), trust.clone());
-        PackageProvider { system, database, trust, turn: Mutex::new(()) }
+        PackageProvider { system, database, trust, turn }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -102,6 +107,10 @@ impl PackageProvider {
             {
                 let is_latest = self.is_file_installed(cx, source, row);
                 state.attributes.set("latest", Value::Boolean(is_latest));
+            } else if wanted.manages("latest")
+                && let Some(because) = pending_repository(cx, wanted.name)
+            {
+                state.unknown.push(Unknown { attribute: "latest".into(), because: because.into() });
             }
             return state;
         }
@@ -146,6 +155,16 @@ impl PackageProvider {
 /// Returns true if a declaration asks for the absence of a package.
 fn is_removal(should: &Attributes) -> bool {
     should.text("ensure") == Some("absent")
+}
+
+/// Returns a repository that changes before a package in a plan. The package lists are unknown then.
+fn pending_repository(cx: &Context<'_>, name: &str) -> Option<Because> {
+    match cx.outlook().node(name, LISTS) {
+        Forecast::Changed(_, because) | Forecast::Unknown(because) => {
+            Some(because).filter(|because| because.resource.type_name == "apt_repository")
+        }
+        Forecast::Unchanged => None,
+    }
 }
 
 /// Returns true if installed packages provide a virtual package as declared.
@@ -298,6 +317,9 @@ impl Relations for PackageProvider {
         add(AutoEdge { type_name: "service", name, by: Match::Name, direction });
         if let Some(source) = should.text("source") {
             add(AutoEdge { type_name: "file", name: source, by: Match::PathOrAncestor, direction: Direction::Before });
+        }
+        if !is_removal(should) {
+            add(AutoEdge { by: Match::Every, ..AutoEdge::require("apt_repository", "") });
         }
     }
 }

@@ -16,8 +16,8 @@ resources:
   package[agent]: { source: /srv/packages/agent_2.0_amd64.deb }
 ```
 
-kilter reads dpkg's database directly. All changes that are ready at the same time are one transaction of apt-get. If \
-the transaction fails, kilter repeats it for each package, so that one bad package does not stop the others.
+kilter reads dpkg's database directly. All changes that are ready at the same time are one transaction of apt-get. \
+If the transaction fails, kilter repeats it for each package, so that one bad package does not stop the others.
 
 - **Nothing else is removed.** kilter refuses an installation for which apt would remove a package that is not \
 declared `absent`. A removal also removes the dependent packages, as apt does.
@@ -29,9 +29,9 @@ package provides it, kilter installs that package. If several do, the message na
 - **Unattended.** Packages ask no questions, and needrestart restarts no services.
 
 **Automatic edges.** A package runs before the service with its name, before the resources at paths that it owns, \
-before \
-services whose unit file it owns, and before commands whose program it owns. An absent package runs after its service. \
-A package with a `source` runs after the file.";
+before services whose unit file it owns, and before commands whose program it owns. An absent package runs after \
+its service. A package with a `source` runs after the file. A package runs after all `apt_repository` resources, \
+except after those that require it.";
 
 /// Pattern of a version.
 const VERSION: &str = r"Pattern[/\A[0-9]([A-Za-z0-9.+:~-]*[A-Za-z0-9.+~])?\z/]";

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome};
 use kilter_provider::{Context, Level, Mode};
 
-use super::apt::{Apt, Failed, Policy};
+use super::apt::{Apt, Failed, Policy, REFRESHED};
 use super::schema::maximum_age;
 use super::status::{Package, Packages, Status};
 use super::{PackageProvider, is_removal, version};
@@ -193,11 +192,7 @@ impl Run<'_> {
 
     fn refresh_lists(&self) {
         match self.apt.update() {
-            Ok(()) => {
-                // Without a state directory, the age of the directory of lists decides alone.
-                let path = self.cx.var_dir().map(|data| data.join(REFRESHED));
-                let _ = path.filter(|path| path.parent().is_some_and(Path::exists)).map(|path| fs::write(path, ""));
-            }
+            Ok(()) => {}
             Err(failed) => {
                 let message = format!("the package lists stay as they are: {}", failed.message);
                 self.cx.log(Level::Warning, "package", "", &message);
@@ -235,7 +230,8 @@ impl Run<'_> {
     /// Keeps the failures of a preview that nothing can prevent: no earlier resource, and no newer package lists.
     fn keep_certain(&self, changes: &[Change<'_>], is_stale: bool, outcomes: &mut [Outcome]) {
         for (change, outcome) in changes.iter().zip(outcomes) {
-            if is_stale || self.cx.outlook().may_change_before(change.name) {
+            let is_open = is_stale || super::pending_repository(self.cx, change.name).is_some();
+            if is_open || self.cx.outlook().may_change_before(change.name) {
                 *outcome = Outcome::done();
             }
         }
@@ -386,9 +382,6 @@ impl Run<'_> {
         }
     }
 }
-
-/// File whose time is that of the last successful `apt-get update`.
-const REFRESHED: &str = "package/lists-refreshed";
 
 fn removal(should: Option<&Attributes>, row: Option<&Package>) -> Goal {
     let is_purge = should.is_some_and(|should| should.get_bool("purge") == Some(true));

@@ -8,8 +8,10 @@ use std::sync::{Arc, LazyLock};
 use kilter_devkit::conformance::{Report, Sample, Subject, Suite, Unsupported};
 use kilter_model::Value;
 use kilter_native::{
-    AlternativesProvider, CaCertificateProvider, FirewallProvider, HostnameProvider, Runner, System, TimezoneProvider,
+    AlternativesProvider, AptRepositoryProvider, CaCertificateProvider, FirewallProvider, HostnameProvider, Runner,
+    System, TimezoneProvider,
 };
+use kilter_process::trust::TrustPolicy;
 use kilter_process::{Cancel, Invocation, Output, SpawnError};
 
 use crate::tree;
@@ -64,6 +66,51 @@ fn alternatives() -> Subject {
         .unknown(["nothing"])
         .failing(Sample::new("bad").present([("path", "/usr/bin/nonesuch")]))
         .without(Unsupported::Slow, "update-alternatives renames some links, which cannot be kept waiting")
+        .keeping(directory)
+}
+
+fn repositories() -> Subject {
+    let directory = directory(&[
+        "etc/apt/sources.list.d",
+        "etc/apt/preferences.d",
+        "etc/apt/apt.conf.d",
+        "var/lib/dpkg",
+        "var/lib/apt/lists/partial",
+        "var/cache/apt/archives/partial",
+        "one",
+        "two",
+    ]);
+    let root = directory.path().to_owned();
+    ["var/lib/dpkg/status", "one/Packages", "two/Packages"].iter().for_each(|path| write(&root, path, ""));
+    let below = root.to_str().expect("the path is text").to_owned();
+    let options = [
+        format!("Dir={below}"),
+        format!("Dir::State::status={below}/var/lib/dpkg/status"),
+        "Dir::Bin::methods=/usr/lib/apt/methods".to_owned(),
+        "APT::Sandbox::User=root".to_owned(),
+    ];
+    let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect();
+    let system = System::new(&root, Arc::new(Rooted(options)));
+    let with = |directory: &str, comment: &str| {
+        let uri = format!("file:{below}/{directory}");
+        [
+            ("uris", Value::strings([uri])),
+            ("suites", Value::strings(["./"])),
+            ("trusted", Value::Boolean(true)),
+            ("comment", comment.into()),
+        ]
+    };
+    // The addresses contain the directory.
+    let text = below.clone();
+    let fingerprint = move || tree::fingerprint(&root.join("etc")).replace(&text, "ROOT");
+    let sample = |name: &str| Sample::new(name).present(with("one", name)).changed(with("two", "changed"));
+    let bad = with("one", "bad").into_iter().chain([("key_source", Value::from("/nonexistent.asc"))]);
+    Subject::new(move || AptRepositoryProvider::new(system.clone(), TrustPolicy::any()), fingerprint)
+        .specimen(sample("vendor"))
+        .specimen(sample("other"))
+        .unknown(["nothing"])
+        .failing(Sample::new("bad").present(bad))
+        .without(Unsupported::Slow, "small files are written, which cannot be kept waiting")
         .keeping(directory)
 }
 
@@ -224,6 +271,11 @@ const USUAL: [&str; 3] = ["titles-fit-namevars", "a-refresh-is-served", "an-inte
 #[test]
 fn alternatives_conform() {
     assert_conforms(&Suite::new(alternatives).run(), &["other-attributes-stay"], &USUAL);
+}
+
+#[test]
+fn apt_repositories_conform() {
+    assert_conforms(&Suite::new(repositories).run(), &[], &USUAL);
 }
 
 #[test]

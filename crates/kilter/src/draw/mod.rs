@@ -146,6 +146,7 @@ fn from(edge: &kilter_engine::Edge, prepared: &Prepared) -> From {
         Origin::Automatic(Reason::Member) => From::Automatic("member"),
         Origin::Automatic(Reason::Owner) => From::Automatic("owner"),
         Origin::Automatic(Reason::Suitability) => From::Automatic("suitability"),
+        Origin::Automatic(Reason::Type) => From::Automatic("type"),
         Origin::Output { span } => {
             let deferred = prepared.resource(edge.to).deferred();
             let here = |place: &kilter_model::Span| {

@@ -84,6 +84,7 @@ fn circle(cycle: &Cycle, rejected: &Rejected) -> Diagnostic {
                     Reason::Member => "which it lists",
                     Reason::Owner => "which owns its path",
                     Reason::Suitability => "which may bring what its provider needs",
+                    Reason::Type => "which is of a type that it needs",
                 };
                 let span = rejected.catalog.resources[edge.to.slot()].span;
                 (span, format!("{second} comes after {first}, {why} (automatic)"))

@@ -69,6 +69,23 @@ fn file_runs_after_nearest_declared_directory() {
 }
 
 #[test]
+fn packages_run_after_repositories_except_those_that_a_repository_needs() {
+    let repositories = "  apt_repository[a]: {uris: \"https://a.example\", suites: ./, require: 'package[gnupg]'}\n  \
+                        apt_repository[b]: {ensure: absent}\n";
+    let packages = "  package[ca-certificates]: {}\n  package[gnupg]: {}\n  package[nginx]: {}\n  \
+                    package[old]: {ensure: absent}\n  package[requests]: {provider: pip}\n";
+    let edges = [
+        "apt_repository[a] < package[nginx]",
+        "apt_repository[b] < package[ca-certificates]",
+        "apt_repository[b] < package[gnupg]",
+        "apt_repository[b] < package[nginx]",
+        "package[ca-certificates] < apt_repository[a]",
+    ];
+    assert_eq!(automatic(&format!("{packages}{repositories}")), edges);
+    assert_eq!(automatic(&format!("{repositories}{packages}")), edges);
+}
+
+#[test]
 fn accounts_are_ordered_with_groups_and_owned_files() {
     let made = "  file[/srv/x]: {owner: deploy, group: staff}\n  user[deploy]: {gid: staff, groups: [docker]}\n  \
                 group[docker]: {}\n  group[staff]: {}\n";

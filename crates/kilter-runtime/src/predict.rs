@@ -456,6 +456,15 @@ impl PredictedWorld {
         self.waits_for(reader, Reads::All)
     }
 
+    /// Returns true if the type of a resource names paths, so that its predicted state may depend on other resources.
+    pub(crate) fn may_depend_on_others(&self, reader: ResourceId) -> bool {
+        let resource = self.prepared.resource(reader);
+        let mut names_path = false;
+        let predict = self.prepared.provider(reader).capabilities().predict();
+        predict.footprint(&resource.name, &resource.attributes, &mut |_| names_path = true);
+        names_path
+    }
+
     /// Returns true if it only has to wait for writers of its own paths.
     pub(crate) fn waits_for_own_paths(&self, reader: ResourceId) -> bool {
         !self.waits_for(reader, Reads::Others)

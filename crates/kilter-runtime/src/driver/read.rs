@@ -56,7 +56,14 @@ impl Driver<'_, '_, '_, '_> {
         // While a state is held, stored states would be outdated. A call with a timeout reads for one resource
         // only.
         let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
-            true => self.state.prefetchable(self.shelves.ahead(at, &self.prepared)),
+            true => {
+                let mut ahead = self.shelves.ahead(at, &self.prepared);
+                // The state of these depends on resources that have not settled yet.
+                if let Some(predicted) = self.outlook.predicted() {
+                    ahead.retain(|vertex| !predicted.may_depend_on_others(*vertex));
+                }
+                self.state.prefetchable(ahead)
+            }
             false => Vec::new(),
         };
         if reads {

@@ -133,3 +133,15 @@ fn unknown_step_removes_nothing_unlisted() {
     assert!(why.contains("`ensure` would change from directory to file, which the plan did not show"), "{why}");
     assert_eq!(content(&place, "token/deep/a"), "precious");
 }
+
+#[test]
+fn line_that_is_read_before_its_predecessors_has_their_prediction() {
+    let place = place(
+        "  line[early]: { path: DIR/existing, line: here }\n  \
+         line[late]: { path: DIR/dir/new, line: here, create: true, require: 'exec[slow]' }\n  \
+         exec[slow]: { command: 'true', require: 'file[DIR/dir]' }\n  file[DIR/dir]: { ensure: directory }\n",
+    );
+    place.file("existing", "here\n");
+    let planned = plan(&place).stdout;
+    assert!(planned.contains("line[late] not known yet\n    ensure: known after exec[slow]\n"), "{planned}");
+}

@@ -18,6 +18,10 @@ use super::{ServiceProvider, unit};
 const CHECKS_AFTER_START: usize = 6;
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Values of `ExecMainCode` for a program that a signal has ended, from waitid(2).
+const CLD_KILLED: i32 = 2;
+const CLD_DUMPED: i32 = 3;
+
 /// Reloads of systemd, which take a tenth of a second and serve all changes that were made before.
 #[derive(Default)]
 pub(super) struct Reloads {
@@ -214,8 +218,10 @@ impl UnitChange<'_, '_> {
         if self.unit.ends_with(".service") {
             let result = self.systemd.text(&self.unit, SERVICE, "Result").map_err(text)?;
             let status = self.systemd.number(&self.unit, SERVICE, "ExecMainStatus").map_err(text)?;
+            let code = self.systemd.number(&self.unit, SERVICE, "ExecMainCode").map_err(text)?;
             let how = if result == "success" { "its program ended without an error" } else { &result };
-            return Ok(eco_format!("{how} (status {status})"));
+            let kind = if matches!(code, CLD_KILLED | CLD_DUMPED) { "signal" } else { "status" };
+            return Ok(eco_format!("{how} ({kind} {status})"));
         }
         Ok(job_problem("failed").into())
     }

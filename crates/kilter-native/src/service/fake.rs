@@ -24,6 +24,8 @@ pub(super) struct FakeUnit {
     pub(super) can_reload: bool,
     /// True if its file has a section `[Install]`.
     pub(super) has_install: bool,
+    /// True if a signal has ended its program.
+    pub(super) is_killed: bool,
 }
 
 impl FakeUnit {
@@ -341,6 +343,7 @@ impl Inner {
             "Result" => text("exit-code"),
             "NeedDaemonReload" => boolean(unit.needs_reload),
             "CanReload" => boolean(unit.can_reload),
+            "ExecMainCode" => variant("i", |body| body.u32(if unit.is_killed { 2 } else { 1 })),
             "ExecMainStatus" => variant("i", |body| body.u32(3)),
             "InactiveExitTimestamp" => {
                 variant("t", |body| body.bytes.extend([0, 0, 0, 0, 0].into_iter().chain(5_000_000_u64.to_le_bytes())))

@@ -177,6 +177,9 @@ fn unit_that_ends_after_its_start_fails() {
     systemd.change("a.service", |unit| unit.result = "skipped".into());
     let why = set(&provider, "a", [("ensure", "running")]).unwrap_err();
     assert!(why.starts_with("a.service has ended after its start: exit-code (status 3)"), "{why}");
+    systemd.change("a.service", |unit| unit.is_killed = true);
+    let why = set(&provider, "a", [("ensure", "running")]).unwrap_err();
+    assert!(why.starts_with("a.service has ended after its start: exit-code (signal 3)"), "{why}");
 }
 
 #[test]

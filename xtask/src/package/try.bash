@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs, upgrades, removes and purges the Debian package on a booted host, which has the packages in /srv/packages. Then tries the archive,
-# and the program in a root directory without a C library. Prints each fact that holds, and ends with an error at the first that does not.
+# Installs, upgrades, removes and purges the Debian package on a booted host, which has the packages in /srv/packages. Then tries the package for rpm,
+# with the rpm in /srv/repository, the archive, and the program in a root directory without a C library. Prints each fact that holds, and ends with an error at the first that does not.
 set -euo pipefail
 
 failed() {
@@ -42,7 +42,7 @@ pid() { systemctl show --value -p MainPID kilter; }
 
 # Prints all files, but those that programs change all the time, and the records of dpkg and systemd.
 snapshot() {
-    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /srv -o -path /var/log -o -path /var/lib/dpkg \
+    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /srv -o -path /var/log -o -path /var/lib/dpkg -o -path /var/lib/apt \
         -o -path /var/cache -o -path /var/lib/systemd -o -path /var/tmp \) -prune -o -type d -printf '%p %M %u:%g\n' -o \
         -printf '%p %M %u:%g %s %l\n' | sort
 }
@@ -122,9 +122,55 @@ fails "starts nothing" systemctl is-active kilter
 systemctl enable --now kilter
 holds "an active kilter is purged" dpkg -P kilter
 fails "no process is left after that" pgrep -x kilter
+
+holds "the package installs again after that" dpkg -i "$package"
+cat >/etc/kilter/site.yaml <<'END'
+resources:
+  file[/etc/held]: { content: declared }
+  package[kilter]: { ensure: absent, require: "file[/etc/held]" }
+END
+systemctl start kilter || true
+becomes "kilter removes its own package" bash -c "! dpkg -s kilter | grep -q '^Status: install ok'"
+becomes "and ends" bash -c '! pgrep -x kilter'
+holds "the rest of it is purged" dpkg -P kilter
 snapshot >/srv/after
 holds "only the declared file is left" content <(diff /srv/before /srv/after | grep '^[<>]' | cut -d ' ' -f 1,2) "> /etc/held"
 fails "no lock is left" test -e /run/kilter-locks
+
+# The package for rpm. Debian's rpm asks for an option, and knows no package of a C library.
+rm /etc/held
+rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*
+echo 'deb [trusted=yes] file:/srv/repository ./' >/etc/apt/sources.list
+holds "rpm is installed" bash -c 'apt-get -qq update && apt-get -qq -y --no-install-recommends install rpm'
+rpm() { command rpm --force-debian --nodeps "$@"; }
+of_rpm=$(echo /srv/packages/kilter-*.rpm)
+holds "rpm: the package installs" rpm -i "$of_rpm"
+fails "rpm: the unit is not enabled" systemctl is-enabled kilter
+fails "rpm: the unit is not active" systemctl is-active kilter
+echo 'resources: { "file[/etc/held]": { content: declared } }' >/etc/kilter/site.yaml
+holds "rpm: the unit is enabled and starts" systemctl enable --now kilter
+holds "rpm: it made the file" content /etc/held declared
+before=$(pid)
+holds "rpm: the package is upgraded while kilter holds the host" rpm -U --replacepkgs "$of_rpm"
+becomes "rpm: another process holds the host" bash -c "[ \"\$(systemctl show --value -p MainPID kilter)\" != $before ] && systemctl is-active kilter"
+echo damaged >/etc/held
+becomes "rpm: it still repairs damage" content /etc/held declared
+holds "rpm: the unit is still enabled" systemctl is-enabled kilter
+holds "rpm: the manifest is still that of the administrator" grep -q held /etc/kilter/site.yaml
+holds "rpm: the package is removed" rpm -e kilter
+fails "rpm: the program is gone" test -e /usr/bin/kilter
+fails "rpm: no process is left" pgrep -x kilter
+fails "rpm: the unit is not enabled after that" systemctl is-enabled kilter
+holds "rpm: the edited manifest is kept" test -e /etc/kilter/site.yaml.rpmsave
+holds "rpm: the package installs again" rpm -i "$of_rpm"
+fails "rpm: an upgrade of a stopped kilter starts nothing" bash -c "rpm --force-debian --nodeps -U --replacepkgs '$of_rpm' && systemctl is-active kilter"
+cat >/etc/kilter/site.yaml <<'END'
+resources:
+  exec[remove]: { command: [rpm, --force-debian, --nodeps, -e, kilter], onlyif: "test -e /usr/bin/kilter" }
+END
+systemctl start kilter || true
+becomes "rpm: kilter removes its own package" bash -c '! rpm --force-debian -q kilter'
+becomes "rpm: and ends" bash -c '! pgrep -x kilter'
 
 holds "the archive unpacks" tar -C /usr/local --strip-components=1 -xzf "$(echo kilter-*-linux.tar.gz)"
 holds "its program runs" /usr/local/bin/kilter --version

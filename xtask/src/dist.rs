@@ -79,7 +79,7 @@ pub(crate) fn remapped(root: &Path) -> Vec<(PathBuf, &'static str)> {
 }
 
 /// Returns cargo's build directory.
-fn target_directory(root: &Path) -> PathBuf {
+pub(crate) fn target_directory(root: &Path) -> PathBuf {
     root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 

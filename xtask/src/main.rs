@@ -9,6 +9,7 @@
 //! | `dist` | builds the static program for installation |
 //! | `package` | builds that program and packages of it; `--try` installs them on a test host |
 //! | `measure` | builds that program and measures it; `--gates` selects the measurements without noise |
+//! | `server` | builds that program and applies `examples/server` with it to test hosts, in many orders |
 //! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes no files |
 //!
 //! It knows no details of kilter. It only starts programs and reads files.
@@ -22,6 +23,7 @@ mod layers;
 mod measure;
 mod package;
 mod requirements;
+mod server;
 mod step;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +32,8 @@ use std::process::ExitCode;
 use all_tests::Simulation;
 
 const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | \
-                     package [--try] | measure [--gates] [NAME...] | layers | docs [--check]";
+                     package [--try] | measure [--gates] [NAME...] | \
+                     server [--shuffles N] [--graphs N] [--seed S] | layers | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         },
         ["host", command @ ..] => hosts::run(&root, command),
         ["measure", ..] => ExitCode::from(measure::run(&root, &owned[1..])),
+        ["server", options @ ..] => told(server::run(&root, options)),
         ["dist"] => told(dist::run(&root)),
         ["package"] => told(package::run(&root)),
         ["package", "--try"] => told(package::try_packages(&root)),

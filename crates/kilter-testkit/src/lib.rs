@@ -15,9 +15,12 @@
 //! runs of the command from outside, in a [`storm`] of file events and through many [`edits`]. Tests and
 //! measurements share these modules with different sizes.
 //!
+//! [`declarations`] shuffles manifests.
+//!
 //! *Start from* [`simulate`].
 
 mod chaos;
+pub mod declarations;
 mod driver;
 pub mod edits;
 mod graph_gen;

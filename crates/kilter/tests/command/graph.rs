@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use kilter_testkit::declarations::Declarations;
+
 use crate::support::{Place, snapshot};
 
 const MANIFEST: &str = "\
@@ -234,4 +236,39 @@ fn resource_is_found_by_its_aliases() {
     let graph = place.run(&["graph", &path]);
     assert!(graph.stdout.contains("user[u]\n    after group[g] (automatic: name)\n"), "{graph:?}");
     assert!(!graph.stdout.contains("after group[h]"), "{graph:?}");
+}
+
+#[test]
+fn shuffled_server_has_the_same_graph() {
+    let place = Place::new();
+    let graph = |texts: &[String]| {
+        let names = texts.iter().enumerate().map(|(number, text)| place.file(&format!("{number}.yaml"), text));
+        let mut words = vec!["graph".to_owned(), "--format".to_owned(), "json".to_owned()];
+        words.extend(names);
+        let ended = place.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+        let graph: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let elements = ["resources", "edges"].map(|key| graph[key].as_array().unwrap());
+        let mut elements: Vec<String> = elements.into_iter().flatten().map(ToString::to_string).collect();
+        elements.sort_unstable();
+        elements
+    };
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/server");
+    let mut paths: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let texts: Vec<String> = paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let declarations = Declarations::new(&texts);
+    let expected = graph(&texts);
+    assert!(expected.len() > declarations.count(), "{expected:#?}");
+    for seed in 0..5 {
+        let shuffled = declarations.shuffled(texts.len(), &mut fastrand::Rng::with_seed(seed));
+        same_elements(&graph(&shuffled), &expected, seed);
+    }
+}
+
+/// Fails with the elements that only one of the two has.
+fn same_elements(found: &[String], expected: &[String], seed: u64) {
+    let more: Vec<&String> = found.iter().filter(|element| !expected.contains(element)).collect();
+    let missing: Vec<&String> = expected.iter().filter(|element| !found.contains(element)).collect();
+    assert!(more.is_empty() && missing.is_empty(), "shuffle {seed}: more: {more:#?}, missing: {missing:#?}");
 }

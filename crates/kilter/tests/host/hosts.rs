@@ -182,7 +182,7 @@ fn missing_host_requirements_are_named() {
 
 #[test]
 fn the_programs_are_clean() {
-    let programs = ["base", "sandbox", "host", "repository"].map(program);
+    let programs = ["base", "sandbox", "host", "repository", "../peer/measure", "../peer/resources"].map(program);
     let output = Command::new("shellcheck").args(&programs).output();
     let output = output.unwrap_or_else(|error| panic!("{error}: apt-get install shellcheck"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -65,7 +65,11 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     ExitCode::from(worst(&parts))
 }
 
-/// Runs the tests of all libraries, which start neither kilter nor a test host. Run them before each commit.
+/// Test programs of libraries that take more than 20 seconds: laws, mutants and floods.
+const SLOW: [&str; 5] = ["conformance", "held", "misbehaving", "scripts", "watching"];
+
+/// Runs the tests of all libraries, which start neither kilter nor a test host, except for the slow test programs. Run
+/// them before each commit.
 ///
 /// It selects targets and not packages: cargo would compile the dependencies of single packages again, with other
 /// features.
@@ -87,7 +91,7 @@ pub(crate) fn run_quick(root: &Path) -> ExitCode {
     ExitCode::from(worst(&parts))
 }
 
-/// Returns the names of the test programs of all packages except the command.
+/// Returns the names of the quick test programs of all packages except the command.
 fn library_tests(root: &Path) -> Result<BTreeSet<String>, String> {
     let metadata = output(cargo(root).args(["metadata", "--format-version", "1", "--no-deps", "--locked"]))?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
@@ -100,9 +104,12 @@ fn library_tests(root: &Path) -> Result<BTreeSet<String>, String> {
         tests.filter_map(|target| target["name"].as_str().map(str::to_owned)).collect()
     };
     let (slow, quick) = (programs(&command), programs(&libraries));
-    match slow.intersection(&quick).next() {
-        Some(name) => Err(format!("two packages have a test program `{name}`: rename the one of kilter")),
-        None => Ok(quick),
+    if let Some(name) = slow.intersection(&quick).next() {
+        return Err(format!("two packages have a test program `{name}`: rename the one of kilter"));
+    }
+    match SLOW.iter().find(|name| !quick.contains(**name)) {
+        Some(name) => Err(format!("there is no slow test program `{name}`")),
+        None => Ok(quick.into_iter().filter(|name| !SLOW.contains(&name.as_str())).collect()),
     }
 }
 

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 40] = [
+const REQUIREMENTS: [Requirement; 46] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
     Requirement { program: "age", package: "age" },
@@ -67,6 +67,12 @@ const REQUIREMENTS: [Requirement; 40] = [
     Requirement { program: "pip3", package: "python3-pip" },
     Requirement { program: "virtualenv", package: "virtualenv" },
     Requirement { program: "npm", package: "npm" },
+    Requirement { program: "rpm", package: "rpm" },
+    Requirement { program: "rpmbuild", package: "rpm" },
+    Requirement { program: "dnf", package: "dnf" },
+    Requirement { program: "createrepo_c", package: "createrepo-c" },
+    Requirement { program: "zypper", package: "zypper" },
+    Requirement { program: "pacman", package: "pacman-package-manager" },
     Requirement { program: "shellcheck", package: "shellcheck" },
     Requirement { program: "pyflakes3", package: "pyflakes3" },
 ];

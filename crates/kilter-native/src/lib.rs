@@ -80,6 +80,7 @@ pub use mount::MountProvider;
 pub use noop::NoopProvider;
 pub use notify::NotifyProvider;
 pub use package::PackageProvider;
+pub use package::managers::{ManagedPackageProvider, package_managers};
 pub use password::PasswordProvider;
 pub use service::ServiceProvider;
 pub use ssh_key::SshAuthorizedKeyProvider;
@@ -96,7 +97,8 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
     let (turn, packages) = (edit::Turn::default(), Arc::default());
     let trust = kilter_process::trust::TrustPolicy::current();
-    vec![
+    let managers: Vec<_> = package_managers(&System::real(), &trust).map(|one| Arc::new(one) as _).collect();
+    let mut all: Vec<Arc<dyn Provider>> = vec![
         Arc::new(AlternativesProvider::new(System::real())),
         Arc::new(AptRepositoryProvider::sharing(System::real(), trust.clone(), Arc::clone(&packages))),
         Arc::new(ArchiveProvider::sharing(accounts.clone())),
@@ -130,7 +132,10 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(UserProvider::sharing(accounts.clone())),
         Arc::new(ValueProvider),
         Arc::new(VcsrepoProvider::sharing(accounts, System::real())),
-    ]
+    ];
+    // apt comes first on a machine that has several package managers.
+    all.extend(managers);
+    all
 }
 
 #[cfg(test)]

@@ -111,6 +111,11 @@ fn repositories_converge_with_real_apt_and_are_held() {
 }
 
 #[test]
+fn packages_of_other_managers_converge() {
+    hold("managers");
+}
+
+#[test]
 fn firewall_converges_and_is_held() {
     hold("firewall");
 }

@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 34] = [
+pub(super) const TABLE: [Page; 35] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("alternatives"),
     of_type!("apt_repository"),
@@ -57,6 +57,10 @@ pub(super) const TABLE: [Page; 34] = [
     of_type!("noop"),
     of_type!("notify"),
     of_type!("package"),
+    Page {
+        file: "docs/reference/types/package-managers.md",
+        content: Content::Printed(&["types", "package::dnf", "--format", "markdown"]),
+    },
     of_type!("password"),
     of_type!("service"),
     of_type!("ssh_authorized_key"),

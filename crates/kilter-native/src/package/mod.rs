@@ -2,6 +2,7 @@
 
 pub(crate) mod apt;
 mod lock;
+pub(crate) mod managers;
 mod owned;
 mod schema;
 mod status;
@@ -192,6 +193,22 @@ fn present(name: &EcoString, row: &Package, policy: Option<&Policy>) -> State {
     State::present(name.clone(), attributes)
 }
 
+/// Returns the problems of attributes that all package managers have.
+fn common_problems(should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
+    let mut problems = Vec::new();
+    if should.get_bool("latest") == Some(false) {
+        let problem = ValidationError::with("latest", "`false` can be read and not declared");
+        problems.push(problem.hint("to have an old version, declare `version`"));
+    }
+    if should.get_bool("latest") == Some(true) && (should.get("version").is_some() || deferred.contains(&"version")) {
+        problems.push(ValidationError::with("latest", "`latest` and `version` exclude each other"));
+    }
+    if should.text("source").is_some_and(|source| !source.starts_with('/')) {
+        problems.push(ValidationError::with("source", "a package file needs an absolute path"));
+    }
+    problems
+}
+
 /// Rewrites the short forms of `ensure`.
 ///
 /// # Errors
@@ -258,17 +275,7 @@ impl Provider for PackageProvider {
         if should.text("ensure") == Some("broken") {
             problems.push(ValidationError::with("ensure", "`broken` can be read and not declared"));
         }
-        if should.get_bool("latest") == Some(false) {
-            let problem = ValidationError::with("latest", "`false` can be read and not declared");
-            problems.push(problem.hint("to have an old version, declare `version`"));
-        }
-        if should.get_bool("latest") == Some(true) && (should.get("version").is_some() || deferred.contains(&"version"))
-        {
-            problems.push(ValidationError::with("latest", "`latest` and `version` exclude each other"));
-        }
-        if should.text("source").is_some_and(|source| !source.starts_with('/')) {
-            problems.push(ValidationError::with("source", "a package file needs an absolute path"));
-        }
+        problems.extend(common_problems(should, deferred));
         problems
     }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
 
 const DESC: &str = "\
-Packages of Debian and derived distributions, by dpkg and apt.
+Packages of Debian and derived distributions, by dpkg and apt. [Other package managers](package-managers.md) have \
+providers of their own.
 
 ```yaml
 resources:

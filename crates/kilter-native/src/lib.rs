@@ -67,6 +67,7 @@ pub use exec::ExecProvider;
 pub use exported::ExportedProvider;
 pub use file::FileProvider;
 pub use file::temporary_record::{CleanedFiles, clean_temporary_files};
+pub use file::tidy::TidyProvider;
 pub use file_part::FilePartProvider;
 pub use firewall::{FirewallProvider, FirewallRuleProvider};
 pub use group::GroupProvider;
@@ -127,6 +128,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(SshAuthorizedKeyProvider::sharing(accounts.clone())),
         Arc::new(SysctlProvider::default()),
         Arc::new(TestProvider),
+        Arc::new(TidyProvider::sharing(accounts.clone())),
         Arc::new(TimerProvider::new()),
         Arc::new(TimezoneProvider::default()),
         Arc::new(UserProvider::sharing(accounts.clone())),

@@ -31,6 +31,12 @@ pub trait PreviewContext: Sync {
         self.declared(type_name, name)
     }
 
+    /// Returns true if a declared resource of another type writes `path` or a path below it.
+    fn is_written(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+
     /// Predicts the path of the resource `name` itself and does not follow a link there. Ignores side effects
     /// of commands.
     fn own(&self, name: &str, path: &str) -> Forecast<PathState> {

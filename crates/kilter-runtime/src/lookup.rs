@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ecow::EcoString;
 use kilter_engine::ResourceId;
 use kilter_model::{Resource, ResourceRef};
-use kilter_provider::Registry;
+use kilter_provider::{Footprint, Registry};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Indexes of resources in manifest order, each created at its first use.
@@ -22,6 +22,8 @@ struct TypeIndexes {
     by_identity: OnceLock<FxHashMap<EcoString, u32>>,
     /// Directories above names that are paths.
     above: OnceLock<FxHashSet<EcoString>>,
+    /// Paths that resources of other types write, and the directories above them.
+    written: OnceLock<FxHashSet<EcoString>>,
 }
 
 impl Indexes {
@@ -136,6 +138,26 @@ impl<'a> Lookup<'a> {
         let index = self.indexes.of_types[usize::from(slot)].above.get_or_init(|| {
             let names = self.of_type(slot).map(|(resource, _)| resource.name.trim_end_matches('/'));
             names.flat_map(|name| name.match_indices('/').map(move |(at, _)| EcoString::from(&name[..at]))).collect()
+        });
+        index.contains(path.trim_end_matches('/'))
+    }
+
+    /// Returns true if a resource of another type than the provider's writes a path or a path below it.
+    pub(crate) fn is_written(&self, provider: u16, path: &str) -> bool {
+        let slot = self.slot(provider);
+        let index = self.indexes.of_types[usize::from(slot)].written.get_or_init(|| {
+            let mut index = FxHashSet::default();
+            let others = self.resources.iter().zip(self.providers).filter(|(_, by)| self.slot(**by) != slot);
+            for (resource, by) in others {
+                let predict = self.registry.at(usize::from(*by)).capabilities().predict();
+                predict.footprint(&resource.name, &resource.attributes, &mut |part| {
+                    let (Footprint::Writes { path, .. } | Footprint::Makes { path }) = part else { return };
+                    let path = path.trim_end_matches('/');
+                    index.extend(path.match_indices('/').map(|(at, _)| EcoString::from(&path[..at])));
+                    index.insert(path.into());
+                });
+            }
+            index
         });
         index.contains(path.trim_end_matches('/'))
     }

@@ -256,6 +256,10 @@ impl kilter_provider::PreviewContext for CallOutlook {
         enforced.map(|resource| &resource.attributes)
     }
 
+    fn is_written(&self, path: &str) -> bool {
+        self.prepared().lookup().is_written(self.provider, path)
+    }
+
     fn own(&self, name: &str, path: &str) -> Forecast<PathState> {
         self.predicted(name, |predicted, vertex| predicted.own(vertex, path)).unwrap_or(Forecast::Unchanged)
     }

@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 35] = [
+pub(super) const TABLE: [Page; 36] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("alternatives"),
     of_type!("apt_repository"),
@@ -66,6 +66,7 @@ pub(super) const TABLE: [Page; 35] = [
     of_type!("ssh_authorized_key"),
     of_type!("sysctl"),
     of_type!("test"),
+    of_type!("tidy"),
     of_type!("timer"),
     of_type!("timezone"),
     of_type!("user"),

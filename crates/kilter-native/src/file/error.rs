@@ -99,6 +99,9 @@ pub(super) enum FileError {
         /// Hint for the repair.
         hint: &'static str,
     },
+    /// A directory is needed, and no links are followed.
+    #[error("{path} is a {is}: `recurse` needs a directory")]
+    NotDirectory { path: String, is: Kind },
     /// A copy would contain itself.
     #[error("{path} lies within its source {source_path}, by way of a link: the copy would hold itself")]
     Entangled {

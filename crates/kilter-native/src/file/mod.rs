@@ -42,6 +42,7 @@ mod spec;
 mod stage;
 mod temp_names;
 pub(crate) mod temporary_record;
+pub(crate) mod tidy;
 mod time;
 mod tree_apply;
 mod tree_diff;

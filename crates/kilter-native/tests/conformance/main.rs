@@ -12,6 +12,7 @@ mod parts;
 mod ssh_key;
 mod sysctl;
 mod system;
+mod tidy;
 mod tree;
 mod vcsrepo;
 

@@ -60,6 +60,7 @@ mod storm;
 mod support;
 mod swap;
 mod template;
+mod tidy;
 mod trust;
 mod types;
 mod unknown_steps;

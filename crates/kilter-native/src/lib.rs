@@ -40,6 +40,7 @@ mod service;
 mod shell_settings;
 mod ssh_key;
 mod state_files;
+mod structured;
 mod sysctl;
 mod test;
 mod timer;
@@ -85,6 +86,7 @@ pub use package::managers::{ManagedPackageProvider, package_managers};
 pub use password::PasswordProvider;
 pub use service::ServiceProvider;
 pub use ssh_key::SshAuthorizedKeyProvider;
+pub use structured::StructuredProvider;
 pub use sysctl::SysctlProvider;
 pub use test::TestProvider;
 pub use timer::TimerProvider;
@@ -117,7 +119,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(HostnameProvider::default()),
         Arc::new(IniProvider::sharing(Arc::clone(&turn))),
         Arc::new(KvProvider::new(world)),
-        Arc::new(LineProvider::sharing(turn)),
+        Arc::new(LineProvider::sharing(Arc::clone(&turn))),
         Arc::new(LocaleProvider::new(System::real())),
         Arc::new(MountProvider::new(System::real())),
         Arc::new(NoopProvider),
@@ -126,6 +128,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(PasswordProvider),
         Arc::new(ServiceProvider::new()),
         Arc::new(SshAuthorizedKeyProvider::sharing(accounts.clone())),
+        Arc::new(StructuredProvider::sharing(turn)),
         Arc::new(SysctlProvider::default()),
         Arc::new(TestProvider),
         Arc::new(TidyProvider::sharing(accounts.clone())),

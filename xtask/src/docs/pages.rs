@@ -64,6 +64,7 @@ pub(super) const TABLE: [Page; 36] = [
     of_type!("password"),
     of_type!("service"),
     of_type!("ssh_authorized_key"),
+    of_type!("structured"),
     of_type!("sysctl"),
     of_type!("test"),
     of_type!("tidy"),

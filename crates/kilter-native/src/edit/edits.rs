@@ -157,6 +157,43 @@ impl<'t> Edits<'t> {
         self.pieces(end).push(Piece::New(text.to_vec()));
     }
 
+    /// Returns the edited lines with `\n` as line break. None if they are not UTF-8.
+    pub(crate) fn text(&self) -> Option<String> {
+        let mut bytes = Vec::with_capacity(self.file.bytes().len() + 256);
+        for at in self.all() {
+            bytes.extend_from_slice(self.line(at));
+            bytes.push(b'\n');
+        }
+        String::from_utf8(bytes).ok()
+    }
+
+    /// Replaces the lines that differ from a text with `\n` as line break.
+    pub(crate) fn become_text(&mut self, text: &str) {
+        let new: Vec<&str> = text.lines().collect();
+        let old: Vec<Position> = self.all().collect();
+        let is_same = |(at, line): (&Position, &&str)| self.line(*at) == line.as_bytes();
+        let head = old.iter().zip(&new).take_while(|pair| is_same(*pair)).count();
+        let (old_rest, new_rest) = (&old[head..], &new[head..]);
+        let tail = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|pair| is_same(*pair)).count();
+        let (gone, added) = (&old_rest[..old_rest.len() - tail], &new_rest[..new_rest.len() - tail]);
+        for (at, line) in gone.iter().zip(added) {
+            self.replace(&[*at], line.as_bytes());
+        }
+        let common = gone.len().min(added.len());
+        self.remove(&gone[common..]);
+        let before = (head + common).checked_sub(1).map(|before| old[before]);
+        for line in added[common..].iter().rev() {
+            match (before, old.first()) {
+                (Some(before), _) => self.insert_after(&[before], line.as_bytes()),
+                (None, Some(first)) => self.insert_before(*first, line.as_bytes()),
+                (None, None) => break,
+            }
+        }
+        if old.is_empty() {
+            added.iter().for_each(|line| self.append(line.as_bytes()));
+        }
+    }
+
     /// Returns the edited content.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let file = self.file;
@@ -322,6 +359,23 @@ mod tests {
         assert_eq!(text, "a\nc");
         let ending = "\\ No newline at end of file\n";
         assert_eq!(diff, format!("--- /x (is)\n+++ /x (should)\n@@ -2,1 +2,1 @@\n-b\n{ending}+c\n{ending}"));
+    }
+
+    #[test]
+    fn text_replaces_only_lines_that_differ() {
+        let become_text = |old: &[u8], new: &str| edited(old, |edits| edits.become_text(new));
+        let header = "--- /x (is)\n+++ /x (should)\n";
+        assert_eq!(
+            become_text(b"a\nb\nc\n", "a\nB\nc\n"),
+            ("a\nB\nc\n".into(), format!("{header}@@ -2,1 +2,1 @@\n-b\n+B\n"))
+        );
+        assert_eq!(become_text(b"a\r\nc\r\n", "a\nx\ny\nc\n").0, "a\r\nx\r\ny\r\nc\r\n");
+        assert_eq!(become_text(b"a\nb\nc", "a\nc\n"), ("a\nc".into(), format!("{header}@@ -2,1 +1,0 @@\n-b\n")));
+        assert_eq!(become_text(b"a", "a\nb\n").0, "a\nb\n");
+        assert_eq!(become_text(b"a\n", "x\ny\na\n").0, "x\ny\na\n");
+        assert_eq!(become_text(b"", "x\ny\n").0, "x\ny\n");
+        assert_eq!(become_text(b"x\n", "").0, "");
+        assert_eq!(become_text(b"x\n", "x\n"), ("x\n".into(), String::new()));
     }
 
     #[test]

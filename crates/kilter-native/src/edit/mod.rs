@@ -1,4 +1,5 @@
-//! Edits of parts of files that others own too: the common provider of `line`, `block` and `ini`.
+//! Edits of parts of files that others own too: the common provider of `line`, `block`, `ini` and
+//! `structured`.
 //!
 //! A check makes the declared edit in memory ([`edits`]): a resource without an edit is in sync. So a check, a plan and
 //! a change cannot disagree. A change reads a file once for all resources of a batch, makes all edits, and replaces the
@@ -31,7 +32,7 @@ pub(crate) use text::{Probe, TextFile};
 const NEW_FILE: u32 = 0o644;
 const NEW_SECRET_FILE: u32 = 0o600;
 /// The types of this module. Their changes of a file do not affect each other's predictions.
-const TYPES: [&str; 3] = ["line", "block", "ini"];
+const TYPES: [&str; 4] = ["line", "block", "ini", "structured"];
 
 /// Serialises the changes of all types of this module, because they may change the same file.
 pub(crate) type Turn = Arc<Mutex<()>>;

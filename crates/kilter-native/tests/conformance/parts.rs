@@ -2,7 +2,7 @@
 
 use kilter_devkit::conformance::{Report, Sample, Subject, Suite, Unsupported};
 use kilter_model::Value;
-use kilter_native::{BlockProvider, IniProvider, LineProvider};
+use kilter_native::{BlockProvider, IniProvider, LineProvider, StructuredProvider};
 use kilter_provider::Provider;
 
 use crate::tree;
@@ -11,12 +11,21 @@ const CONF: &str = "# kept\n[one]\na = 1\n\n[two]\nb=2 ; by hand\nlast";
 
 /// Returns a subject with two files.
 fn subject<P: Provider + Default + 'static>(samples: impl FnOnce(&str, &str) -> Vec<Sample>, bad: Sample) -> Subject {
+    subject_with::<P>(CONF, samples, bad)
+}
+
+/// Returns a subject with two files of this content.
+fn subject_with<P: Provider + Default + 'static>(
+    content: &str,
+    samples: impl FnOnce(&str, &str) -> Vec<Sample>,
+    bad: Sample,
+) -> Subject {
     let directory = tempfile::tempdir().expect("a directory can be made");
     let root = directory.path().to_owned();
     let path = |name: &str| root.join(name).to_str().expect("the path is text").to_owned();
     let (one, two) = (path("one.conf"), path("two.conf"));
     for path in [&one, &two] {
-        std::fs::write(path, CONF).expect("the directory is new");
+        std::fs::write(path, content).expect("the directory is new");
     }
     let specimens = samples(&one, &two);
     let subject = Subject::new(P::default, move || tree::fingerprint(&root));
@@ -137,5 +146,36 @@ fn settings() -> Subject {
 #[test]
 fn ini_conforms() {
     let report = Suite::new(settings).run();
+    assert_conforms(&report);
+}
+
+const JSON: &str = "{\n  // kept\n  \"one\": {\"a\": 1}, \"two\": [2]\n}\n";
+
+fn values() -> Subject {
+    let samples = |one: &str, two: &str| {
+        let value = |path: &str, key: Value, value: Value| {
+            [("path", Value::from(path)), ("format", "json".into()), ("key", key), ("value", value)]
+        };
+        let (list, nested) = (|| Value::from("new"), || Value::strings(["one", "b", "c"]));
+        vec![
+            Sample::new("list").present(value(one, list(), Value::strings(["x", "y"]))).changed(value(
+                one,
+                list(),
+                Value::strings(["x"]),
+            )),
+            Sample::new("nested").present(value(two, nested(), Value::Boolean(true))).changed(value(
+                two,
+                nested(),
+                Value::hash([("d", 1.into())]),
+            )),
+        ]
+    };
+    let bad = [("path", Value::from(NO_FILE)), ("format", "json".into()), ("key", "x".into()), ("value", 1.into())];
+    subject_with::<StructuredProvider>(JSON, samples, Sample::new("bad").present(bad))
+}
+
+#[test]
+fn structured_conforms() {
+    let report = Suite::new(values).run();
     assert_conforms(&report);
 }

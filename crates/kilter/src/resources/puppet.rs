@@ -39,8 +39,21 @@ const SHARED: [(&str, &[&str]); 9] = [
 ];
 
 /// Types of kilter that Puppet does not have.
-const OWN: [&str; 12] =
-    ["block", "exported", "file_part", "ini", "kv", "line", "noop", "password", "sysctl", "test", "timer", "value"];
+const OWN: [&str; 13] = [
+    "block",
+    "exported",
+    "file_part",
+    "ini",
+    "kv",
+    "line",
+    "noop",
+    "password",
+    "structured",
+    "sysctl",
+    "test",
+    "timer",
+    "value",
+];
 
 /// Shared types that are actions and no states.
 const ACTIONS: [&str; 2] = ["exec", "notify"];

@@ -1,4 +1,4 @@
-//! Parts of files that other programs own too: `line`, `block` and `ini`.
+//! Parts of files that other programs own too: `line`, `block`, `ini` and `structured`.
 
 use std::path::PathBuf;
 
@@ -209,4 +209,79 @@ fn damaged_block_and_setting_are_repaired_by_run() {
     wait("the repair", || content(&conf(&place)) == BOTH);
     let (code, _, err) = running.end();
     assert_eq!(code, Some(143), "{err}");
+}
+
+/// Values of three files, two of them in one file.
+const VALUES: &str = "resources:\n  structured[driver]: {path: DIR/daemon.json, key: log-driver, value: journald}\n  \
+                      structured[size]: {path: DIR/daemon.json, key: [log-opts, max-size], value: 10m}\n  \
+                      structured[port]: {path: DIR/app.yaml, key: [listen, 0, port], value: 8080}\n  \
+                      structured[name]: {path: DIR/app.toml, key: [server, name], value: web, create: true}\n";
+
+const DAEMON: &str = "{\n  // by hand\n  \"log-driver\": \"json-file\", \"debug\": true\n}\n";
+const DAEMON_DONE: &str =
+    "{\n  // by hand\n  \"log-driver\": \"journald\", \"debug\": true, \"log-opts\": {\"max-size\": \"10m\"}\n}\n";
+const APP: &str = "listen:\n  - port: 80  # http\n    host: any\n";
+
+#[test]
+fn structured_values_are_planned_applied_and_kept_by_run() {
+    let place = Place::new();
+    place.file("daemon.json", DAEMON);
+    place.file("app.yaml", APP);
+    let path = manifest(&place, VALUES);
+    let plan = place.run(&["plan", &path]);
+    assert_eq!(plan.code, 2, "{plan:?}");
+    for shown in ["value: json-file → journald", "-  - port: 80  # http", "+  - port: 8080  # http", "+[server]"] {
+        assert!(plan.stdout.contains(shown), "{shown}: {}", plan.stdout);
+    }
+    let read = |name: &str| content(&place.path().join(name));
+    assert_eq!((read("daemon.json").as_str(), read("app.yaml").as_str()), (DAEMON, APP), "a plan changes nothing");
+    assert_eq!(place.run(&["apply", &path]).code, 0);
+    let is_done = || {
+        read("daemon.json") == DAEMON_DONE
+            && read("app.yaml") == APP.replace("80", "8080")
+            && read("app.toml") == "[server]\nname = \"web\"\n"
+    };
+    assert!(is_done(), "{} {} {}", read("daemon.json"), read("app.yaml"), read("app.toml"));
+    let again = place.run(&["plan", &path]);
+    assert_eq!(again.code, 0, "{again:?}");
+    let running = Running::begin(&place, &[&path]);
+    rest(&place);
+    std::fs::write(place.path().join("daemon.json"), DAEMON_DONE.replace("journald", "syslog")).unwrap();
+    std::fs::write(place.path().join("app.toml"), "[server]\n").unwrap();
+    wait("the repair", is_done);
+    let (code, _, err) = running.end();
+    assert_eq!(code, Some(143), "{err}");
+}
+
+#[test]
+fn structured_value_comes_after_its_file_and_before_what_its_value_decides() {
+    let place = Place::new();
+    let text = "vars: {limit: 3}\nresources:\n  structured[b]: {path: DIR/new/a.yaml, key: b, value: \"${vars.limit}\"}\n\
+                \x20 file[DIR/new]: {ensure: directory}\n  file[DIR/new/a.yaml]: {content: \"a: 1\\n\", replace: false}\n";
+    let path = manifest(&place, text);
+    let plan = place.run(&["plan", &path]);
+    assert!(plan.code == 2 && plan.stdout.contains("+b: 3"), "{plan:?}");
+    assert_eq!(place.run(&["apply", &path]).code, 0);
+    assert_eq!(content(&place.path().join("new/a.yaml")), "a: 1\nb: 3\n");
+}
+
+#[test]
+fn bad_structured_value_is_refused_with_a_reason() {
+    let place = Place::new();
+    place.file("a.json", "{\"a\": 1}\n");
+    place.file("conf", "a: 1\n");
+    for (resource, reason) in [
+        ("structured[x]: {path: DIR/conf, key: a, value: 1}", "add `format: json`"),
+        ("structured[x]: {path: DIR/a.json, key: a}", "a key needs a value"),
+        ("structured[x]: {path: DIR/a.json, key: [a, b], value: 1}", "there is no key `b`, because `a` is a number"),
+        ("structured[x]: {path: DIR/a.json, key: [a, -1], value: 1}", "an index that counts from 0"),
+        ("structured[x]: {path: DIR/a.json, key: a, value: 2, validate_cmd: [grep, -q, z, '%']}", "validate_cmd"),
+        ("structured[x]: {path: DIR/a.json, setting: a, value: 1}", "`key`"),
+        ("yaml_setting[x]: {path: DIR/a.json, key: a, value: 1}", "kilter's type is `structured`"),
+    ] {
+        let ended = place.run(&["apply", &manifest(&place, &format!("resources:\n  {resource}\n"))]);
+        let text = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(matches!(ended.code, 1 | 4) && text.contains(reason), "{resource}: {ended:?}");
+    }
+    assert_eq!(content(&place.path().join("a.json")), "{\"a\": 1}\n");
 }

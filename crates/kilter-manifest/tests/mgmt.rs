@@ -11,7 +11,7 @@ use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema,
 /// Types that take whatever they are given.
 struct AnyTypes(Vec<TypeSchema>);
 
-const TYPES: [(&str, &str, &str); 16] = [
+const TYPES: [(&str, &str, &str); 18] = [
     (
         "exec",
         "name",
@@ -30,6 +30,8 @@ const TYPES: [(&str, &str, &str); 16] = [
     ("ssh_authorized_key", "name", "ensure user type key options"),
     ("hostname", "name", "static transient pretty"),
     ("mount", "name", "ensure device fstype options dump pass"),
+    ("line", "name", "ensure path line create"),
+    ("net", "name", "ensure addresses gateway"),
     ("sysctl", "name", "value live kept"),
     ("timer", "name", "interval"),
     ("value", "name", "any"),
@@ -131,10 +133,21 @@ fn mgmt_kinds_map_to_types() {
         ("kv", "key: k", "kv[x] {key: k, ensure: absent}"),
         ("kv", "key: k, value:", "kv[x] {key: k, ensure: absent}"),
         (
+            "line",
+            "state: exists, file: /etc/x, content: a b",
+            "line[x] {ensure: present, path: /etc/x, line: a b, create: true}",
+        ),
+        (
             "mount",
             "state: exists, device: /dev/x, type: ext4, options: {ro: '', size: 1g}, freq: 0, passno: 2",
             "mount[x] {ensure: mounted, device: /dev/x, fstype: ext4, dump: 0, pass: 2, options: ro,size=1g}",
         ),
+        (
+            "net",
+            "state: up, addrs: [10.0.0.1/24], gateway: 10.0.0.2",
+            "net[x] {ensure: up, addresses: [10.0.0.1/24], gateway: 10.0.0.2}",
+        ),
+        ("net", "state: '', gateway: ''", "net[x] {ensure: present}"),
         ("svc", "state: running, startup: disabled", "service[x] {ensure: running, enable: false}"),
         ("svc", "session: false", "service[x] {}"),
         ("pkg", "state: uninstalled", "package[x] {ensure: absent}"),

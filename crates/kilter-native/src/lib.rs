@@ -31,6 +31,7 @@ mod line;
 mod line_table;
 mod locale;
 mod mount;
+mod net;
 mod noop;
 mod notify;
 mod package;
@@ -79,6 +80,7 @@ pub use kv::KvProvider;
 pub use line::LineProvider;
 pub use locale::LocaleProvider;
 pub use mount::MountProvider;
+pub use net::NetProvider;
 pub use noop::NoopProvider;
 pub use notify::NotifyProvider;
 pub use package::PackageProvider;
@@ -122,6 +124,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(LineProvider::sharing(Arc::clone(&turn))),
         Arc::new(LocaleProvider::new(System::real())),
         Arc::new(MountProvider::new(System::real())),
+        Arc::new(NetProvider::default()),
         Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),
         Arc::new(PackageProvider::sharing(System::real(), trust, packages)),

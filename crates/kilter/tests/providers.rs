@@ -121,6 +121,11 @@ fn firewall_converges_and_is_held() {
 }
 
 #[test]
+fn interfaces_converge_and_are_held() {
+    hold("net");
+}
+
+#[test]
 fn guide_to_system_files_works() {
     hold("guide");
 }

@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 36] = [
+pub(super) const TABLE: [Page; 37] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("alternatives"),
     of_type!("apt_repository"),
@@ -54,6 +54,7 @@ pub(super) const TABLE: [Page; 36] = [
     of_type!("line"),
     of_type!("locale"),
     of_type!("mount"),
+    of_type!("net"),
     of_type!("noop"),
     of_type!("notify"),
     of_type!("package"),

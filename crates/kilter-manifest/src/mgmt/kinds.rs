@@ -21,7 +21,7 @@ pub(super) struct MgmtKind {
 }
 
 /// Kinds of mgmt without a type in kilter.
-pub(super) const LATER: [&str; 40] = [
+pub(super) const LATER: [&str; 38] = [
     "augeas",
     "aws:ec2",
     "bmc:firmware",
@@ -49,8 +49,6 @@ pub(super) const LATER: [&str; 40] = [
     "http:server:proxy",
     "http:server:ui",
     "json:edit",
-    "line",
-    "net",
     "nspawn",
     "remote",
     "schedule",
@@ -64,15 +62,17 @@ pub(super) const LATER: [&str; 40] = [
     "virt:network:range",
 ];
 
-static KINDS: [MgmtKind; 19] = [
+static KINDS: [MgmtKind; 21] = [
     MgmtKind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
     MgmtKind { name: "exec", type_name: "exec", fields: EXEC, refreshes: false, lower: commands::lower },
     MgmtKind { name: "file", type_name: "file", fields: FILE, refreshes: false, lower: files::lower },
     MgmtKind { name: "group", type_name: "group", fields: GROUP, refreshes: false, lower: group },
     MgmtKind { name: "hostname", type_name: "hostname", fields: HOSTNAME, refreshes: false, lower: hostname },
     MgmtKind { name: "kv", type_name: "kv", fields: KV, refreshes: true, lower: kv },
+    MgmtKind { name: "line", type_name: "line", fields: LINE, refreshes: false, lower: line },
     MgmtKind { name: "mount", type_name: "mount", fields: MOUNT, refreshes: true, lower: mount },
     MgmtKind { name: "msg", type_name: "notify", fields: MSG, refreshes: true, lower: msg },
+    MgmtKind { name: "net", type_name: "net", fields: NET, refreshes: false, lower: net },
     MgmtKind { name: "noop", type_name: "noop", fields: &[("comment", Text)], refreshes: true, lower: same },
     MgmtKind { name: "password", type_name: "password", fields: PASSWORD, refreshes: true, lower: same },
     MgmtKind { name: "pkg", type_name: "package", fields: PKG, refreshes: false, lower: pkg },
@@ -139,8 +139,10 @@ const FILE: &[(&str, Shape)] = &[
 const GROUP: &[(&str, Shape)] = &[("state", Text), ("gid", Number)];
 const HOSTNAME: &[(&str, Shape)] =
     &[("hostname", Text), ("pretty_hostname", Text), ("static_hostname", Text), ("transient_hostname", Text)];
+const LINE: &[(&str, Shape)] = &[("file", Text), ("state", Text), ("content", Text), ("trim", Unsupported)];
 const MOUNT: &[(&str, Shape)] =
     &[("state", Text), ("device", Text), ("type", Text), ("options", Words), ("freq", Number), ("passno", Number)];
+const NET: &[(&str, Shape)] = &[("state", Text), ("addrs", Texts), ("gateway", Text), ("ip_forward", Unsupported)];
 const KV: &[(&str, Shape)] =
     &[("key", Text), ("value", Text), ("mapped", Truth), ("skiplessthan", Truth), ("skipcmpstyle", Number)];
 const MSG: &[(&str, Shape)] =
@@ -364,6 +366,14 @@ fn svc(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     word(reader, fields, "startup", &[("enabled", "true"), ("disabled", "false")], lowered, "enable");
 }
 
+/// Translates a line. mgmt makes a file that does not exist.
+fn line(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
+    state(reader, fields, lowered);
+    copy(fields, "file", lowered, "path");
+    copy(fields, "content", lowered, "line");
+    lowered.imply("create", "true");
+}
+
 /// Translates a mount. Options without a value are written alone.
 fn mount(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     word(reader, fields, "state", &[("exists", "mounted"), ("absent", "absent")], lowered, "ensure");
@@ -380,6 +390,18 @@ fn mount(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     let texts: Vec<EcoString> = texts.collect();
     if !texts.is_empty() {
         lowered.push("options", *at, Piece::Text(texts.join(",").into(), *at));
+    }
+}
+
+/// Translates an interface. Without a state it is up or down.
+fn net(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
+    match fields.text("state").filter(|(state, _)| !state.is_empty()) {
+        Some(_) => word(reader, fields, "state", &[("up", "up"), ("down", "down")], lowered, "ensure"),
+        None => lowered.imply("ensure", "present"),
+    }
+    copy(fields, "addrs", lowered, "addresses");
+    if fields.text("gateway").is_some_and(|(gateway, _)| !gateway.is_empty()) {
+        copy(fields, "gateway", lowered, "gateway");
     }
 }
 

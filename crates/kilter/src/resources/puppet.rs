@@ -39,13 +39,14 @@ const SHARED: [(&str, &[&str]); 9] = [
 ];
 
 /// Types of kilter that Puppet does not have.
-const OWN: [&str; 13] = [
+const OWN: [&str; 14] = [
     "block",
     "exported",
     "file_part",
     "ini",
     "kv",
     "line",
+    "net",
     "noop",
     "password",
     "structured",

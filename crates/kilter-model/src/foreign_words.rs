@@ -213,6 +213,7 @@ pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
     ("tidy", &["recursive"], "recurse"),
     ("tidy", &["age_stamp", "time"], "type"),
     ("tidy", &["dir", "directory", "paths", "name"], "path"),
+    ("resources", &["exceptions", "unless", "exclude"], "except"),
     ("sysctl", &["key", "param", "parameter"], "name"),
     ("sysctl", &["val"], "value"),
     (ANY, &["depends_on", "depends", "requires", "requisite", "after", "needs"], "require"),

@@ -37,6 +37,7 @@ mod notify;
 mod package;
 mod password;
 mod proc_watch;
+mod resources;
 mod service;
 mod shell_settings;
 mod ssh_key;
@@ -86,6 +87,7 @@ pub use notify::NotifyProvider;
 pub use package::PackageProvider;
 pub use package::managers::{ManagedPackageProvider, package_managers};
 pub use password::PasswordProvider;
+pub use resources::ResourcesProvider;
 pub use service::ServiceProvider;
 pub use ssh_key::SshAuthorizedKeyProvider;
 pub use structured::StructuredProvider;
@@ -100,24 +102,31 @@ pub use vcsrepo::VcsrepoProvider;
 /// Returns the providers of all built-in types on this machine, which shares `world` with others.
 pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
+    let purged: [Arc<dyn Provider>; 4] = [
+        Arc::new(CronProvider::sharing(System::real(), accounts.clone())),
+        Arc::new(GroupProvider::sharing(accounts.clone())),
+        Arc::new(HostProvider::default()),
+        Arc::new(UserProvider::sharing(accounts.clone())),
+    ];
     let (turn, packages) = (edit::Turn::default(), Arc::default());
     let trust = kilter_process::trust::TrustPolicy::current();
     let managers: Vec<_> = package_managers(&System::real(), &trust).map(|one| Arc::new(one) as _).collect();
+    let [cron, group, host, user] = &purged;
     let mut all: Vec<Arc<dyn Provider>> = vec![
         Arc::new(AlternativesProvider::new(System::real())),
         Arc::new(AptRepositoryProvider::sharing(System::real(), trust.clone(), Arc::clone(&packages))),
         Arc::new(ArchiveProvider::sharing(accounts.clone())),
         Arc::new(BlockProvider::sharing(Arc::clone(&turn))),
         Arc::new(CaCertificateProvider::new(System::real())),
-        Arc::new(CronProvider::sharing(System::real(), accounts.clone())),
+        cron.clone(),
         Arc::new(ExecProvider::sharing(accounts.clone())),
         Arc::new(ExportedProvider::new(Arc::clone(&world))),
         Arc::new(FileProvider::sharing(accounts.clone())),
         Arc::new(FilePartProvider),
         Arc::new(FirewallProvider::new(System::real())),
         Arc::new(FirewallRuleProvider),
-        Arc::new(GroupProvider::sharing(accounts.clone())),
-        Arc::new(HostProvider::default()),
+        group.clone(),
+        host.clone(),
         Arc::new(HostnameProvider::default()),
         Arc::new(IniProvider::sharing(Arc::clone(&turn))),
         Arc::new(KvProvider::new(world)),
@@ -129,6 +138,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(NotifyProvider::new()),
         Arc::new(PackageProvider::sharing(System::real(), trust, packages)),
         Arc::new(PasswordProvider),
+        Arc::new(ResourcesProvider::sharing(System::real(), accounts.clone(), purged.clone())),
         Arc::new(ServiceProvider::new()),
         Arc::new(SshAuthorizedKeyProvider::sharing(accounts.clone())),
         Arc::new(StructuredProvider::sharing(turn)),
@@ -137,7 +147,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(TidyProvider::sharing(accounts.clone())),
         Arc::new(TimerProvider::new()),
         Arc::new(TimezoneProvider::default()),
-        Arc::new(UserProvider::sharing(accounts.clone())),
+        user.clone(),
         Arc::new(ValueProvider),
         Arc::new(VcsrepoProvider::sharing(accounts, System::real())),
     ];

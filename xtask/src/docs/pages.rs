@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 37] = [
+pub(super) const TABLE: [Page; 38] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("alternatives"),
     of_type!("apt_repository"),
@@ -63,6 +63,7 @@ pub(super) const TABLE: [Page; 37] = [
         content: Content::Printed(&["types", "package::dnf", "--format", "markdown"]),
     },
     of_type!("password"),
+    of_type!("resources"),
     of_type!("service"),
     of_type!("ssh_authorized_key"),
     of_type!("structured"),

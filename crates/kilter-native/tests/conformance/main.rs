@@ -9,6 +9,7 @@ mod file;
 mod host;
 mod notify;
 mod parts;
+mod resources;
 mod ssh_key;
 mod sysctl;
 mod system;

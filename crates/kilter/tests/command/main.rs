@@ -47,6 +47,7 @@ mod puppet;
 mod ralsh;
 mod record;
 mod refresh;
+mod resources;
 mod reverse;
 mod run;
 mod scripts;

@@ -10,6 +10,7 @@ mod installed;
 mod main_job;
 mod mounts;
 mod providers;
+mod purge;
 mod service;
 mod units;
 

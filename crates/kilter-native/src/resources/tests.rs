@@ -1,0 +1,166 @@
+use kilter_provider::{Found, PreviewContext, check_one};
+
+use super::*;
+use crate::accounts::fake::Fake;
+
+const PASSWD: &str = "root:x:0:0::/root:/bin/sh\npostgres:x:112:120::/var/lib:/bin/sh\n\
+                      alice:x:1000:1000::/home/alice:/bin/sh\n\
+                      bob:x:1001:1001::/home/bob:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/false\n";
+const GROUP: &str = "root:x:0:\npostgres:x:120:\nalice:x:1000:\nbob:x:1001:\nteam:x:1100:bob\nnogroup:x:65534:\n";
+
+/// Names that are declared of each type, with their attributes.
+#[derive(Default)]
+struct Declared(Vec<(&'static str, &'static str, Attributes)>);
+
+impl PreviewContext for Declared {
+    fn may_change_before(&self, _: &str) -> bool {
+        false
+    }
+
+    fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
+        self.0.iter().find(|(of, named, _)| *of == type_name && *named == name).map(|(_, _, should)| should)
+    }
+}
+
+struct Bench {
+    fake: Fake,
+    provider: ResourcesProvider,
+    declared: Declared,
+}
+
+impl Bench {
+    fn new(declared: &[(&'static str, &'static str)]) -> Bench {
+        let fake = Fake::new(PASSWD, GROUP, "");
+        let provider = ResourcesProvider::new(fake.system());
+        let declared = declared.iter().map(|(of, name)| (*of, *name, Attributes::new())).collect();
+        Bench { fake, provider, declared: Declared(declared) }
+    }
+
+    fn found(&self, name: &str, more: &[(&str, Value)]) -> Found {
+        let should = should(more);
+        let cx = Context::empty().with_outlook(&self.declared);
+        check_one(&self.provider, &cx, Wanted::new(&name.into(), Some(&should))).unwrap()
+    }
+
+    fn strays(&self, name: &str, more: &[(&str, Value)]) -> Vec<String> {
+        self.found(name, more).differences.iter().map(|one| one.entry.as_ref().unwrap().to_string()).collect()
+    }
+
+    fn set(&self, name: &str, mode: Mode) -> Outcome {
+        let cx = Context::empty().with_outlook(&self.declared);
+        let found = self.found(name, &[]);
+        let (name, should) = (name.into(), should(&[]));
+        self.provider.set(&cx, &[Change::new(&name, &found.state, Some(&should), &found.differences)], mode).remove(0)
+    }
+}
+
+fn should(more: &[(&str, Value)]) -> Attributes {
+    let purge = [("purge", Value::Boolean(true))];
+    purge.iter().chain(more).map(|(name, value)| (*name, value.clone())).collect()
+}
+
+#[test]
+fn undeclared_users_of_people_are_removed_and_no_others() {
+    let bench = Bench::new(&[("user", "alice"), ("group", "bob")]);
+    assert_eq!(bench.strays("user", &[]), ["user[bob]"]);
+    for more in [
+        [("except", Value::from("bob"))],
+        [("unless_uid", Value::Integer(1001))],
+        [("unless_system_user", Value::Integer(1001))],
+        [("purge", Value::Boolean(false))],
+    ] {
+        let mut attributes = should(&[]);
+        more.iter().for_each(|(name, value)| attributes.set(*name, value.clone()));
+        let found = bench.provider.strays(&Context::empty().with_outlook(&bench.declared), "user", &attributes);
+        assert_eq!(found.unwrap(), [], "{more:?}");
+    }
+    assert_eq!(bench.set("user", Mode::Preview), Outcome::done());
+    assert_eq!(bench.fake.argvs(), [""; 0], "a preview changes nothing");
+    assert_eq!(bench.set("user", Mode::Apply), Outcome::done());
+    assert_eq!(bench.fake.argvs(), ["userdel -- bob"]);
+}
+
+#[test]
+fn limits_of_the_system_decide_about_users() {
+    let bench = Bench::new(&[]);
+    assert_eq!(bench.strays("user", &[]), ["user[alice]", "user[bob]"]);
+    bench.fake.write("login.defs", "UID_MIN 1001\n");
+    assert_eq!(bench.strays("user", &[]), ["user[bob]"]);
+    bench.fake.write("login.defs", "UID_MIN 0\nUID_MAX 70000\n");
+    assert_eq!(bench.strays("user", &[]), ["user[alice]", "user[bob]"], "accounts of packages stay");
+}
+
+#[test]
+fn groups_of_existing_users_stay() {
+    let bench = Bench::new(&[]);
+    assert_eq!(bench.strays("group", &[]), ["group[team]"]);
+    bench.fake.write("passwd", PASSWD.replace("bob:x:1001:1001", "bob:x:1001:1000").as_str());
+    assert_eq!(bench.strays("group", &[]), ["group[bob]", "group[team]"]);
+    assert_eq!(bench.set("group", Mode::Apply), Outcome::done());
+    assert_eq!(bench.fake.argvs(), ["groupdel -- bob", "groupdel -- team"]);
+}
+
+#[test]
+fn failure_names_the_resource() {
+    let bench = Bench::new(&[]);
+    *bench.fake.log.answer.lock().unwrap() = (8, "user is logged in".into());
+    let failure = bench.set("user", Mode::Apply).failure.unwrap();
+    assert!(failure.starts_with("user[alice]: ") && failure.ends_with(" (and 1 more)"), "{failure}");
+}
+
+#[test]
+fn local_hosts_stay() {
+    let bench = Bench::new(&[("host", "db")]);
+    let hosts = "127.0.0.1 localhost\n127.0.1.1 web1\n::1 ip6-localhost\nfe00::0 ip6-localnet\nff02::1 ip6-allnodes\n\
+                 10.0.0.1 db\n10.0.0.2 old # x\nfd00::5 six\nname without\n";
+    bench.fake.write("hosts", hosts);
+    assert_eq!(bench.strays("host", &[("except", Value::strings(["six"]))]), ["host[old]"]);
+    assert_eq!(bench.set("host", Mode::Apply), Outcome::done());
+    let left = std::fs::read_to_string(bench.fake.root.path().join("etc/hosts")).unwrap();
+    assert_eq!(left, hosts.replace("10.0.0.2 old # x\nfd00::5 six\n", ""));
+    assert_eq!(bench.strays("host", &[]), [""; 0]);
+}
+
+#[test]
+fn cron_entry_is_declared_with_its_user() {
+    let of = |name: &str, user: &str| {
+        let attributes = Attributes::from_iter([("ensure", "present"), ("user", user)]);
+        State::present(name, attributes)
+    };
+    let mut declared = Declared::default();
+    declared.0.push(("cron", "alice:mail", Attributes::new()));
+    declared.0.push(("cron", "backup", Attributes::from_iter([("user", "root")])));
+    declared.0.push(("cron", "any", Attributes::new()));
+    let cx = Context::empty().with_outlook(&declared);
+    let is = |name: &str, user: &str| is_declared(&cx, "cron", &of(name, user));
+    assert!(is("mail", "alice") && is("alice:mail", "alice") && is("root:backup", "root") && is("backup", "root"));
+    assert!(is("any", "alice") && is("any", "root"));
+    assert!(!is("mail", "root") && !is("backup", "alice") && !is("alice:backup", "alice") && !is("x", "root"));
+    assert_eq!(
+        (title(&of("mail", "alice")), title(&of("root:backup", "root"))),
+        ("alice:mail".into(), "root:backup".into())
+    );
+}
+
+#[test]
+fn order_is_entries_then_users_then_groups() {
+    let bench = Bench::new(&[]);
+    let first_of = |name: &str| {
+        let mut names = Vec::new();
+        bench.provider.auto_edges(name, &Attributes::new(), &mut |edge| names.push(edge.name.to_owned()));
+        names
+    };
+    assert_eq!((first_of("group"), first_of("user")), (vec!["user".to_owned()], vec!["cron".to_owned()]));
+    assert_eq!((first_of("cron"), first_of("host")), (vec![], vec![]));
+}
+
+#[test]
+fn bad_values_are_refused() {
+    let bench = Bench::new(&[]);
+    let problems = |name: &str, more: &[(&str, Value)]| bench.provider.validate(name, &should(more), &[]);
+    assert!(problems("user", &[("unless_system_user", false.into())])[0].message.contains("never purges system users"));
+    assert_eq!(problems("host", &[("unless_uid", 1.into()), ("unless_system_user", 5.into())]).len(), 2);
+    assert_eq!(problems("host", &[("unless_system_user", true.into())]), []);
+    let name = &bench.provider.schema().find("name").unwrap().data_type;
+    assert!(name.check(&"user".into()).is_ok() && name.check(&"service".into()).is_err());
+}

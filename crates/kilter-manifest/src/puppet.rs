@@ -22,7 +22,7 @@ pub(crate) struct Lowered {
 
 /// Types that Puppet and kilter share. The listed attributes only select Puppet's implementation, or cannot be
 /// declared.
-const SHARED: [(&str, &[&str]); 11] = [
+const SHARED: [(&str, &[&str]); 12] = [
     ("cron", &["provider"]),
     ("exec", &["provider"]),
     ("file", &["provider", "ctime", "mtime", "type"]),
@@ -33,6 +33,7 @@ const SHARED: [(&str, &[&str]); 11] = [
     ("package", &["provider"]),
     ("service", &["provider"]),
     ("ssh_authorized_key", &["provider"]),
+    ("sshkey", &["provider"]),
     ("user", &["provider"]),
 ];
 
@@ -186,7 +187,8 @@ impl PuppetWriter {
         if let Some(why) = left_out(type_name, title.text(), ensure) {
             return self.warn(why.into(), title.span());
         }
-        self.text(&eco_format!("{type_name}[{}]", title.text()), title.span());
+        let here = if type_name == "sshkey" { "known_hosts" } else { type_name };
+        self.text(&eco_format!("{here}[{}]", title.text()), title.span());
         self.start(NodeKind::Mapping, title.span());
         let shared = SHARED.iter().find(|(name, _)| *name == type_name);
         let dropped = shared.map_or(&[][..], |(_, dropped)| dropped);
@@ -230,13 +232,16 @@ impl PuppetWriter {
                 return self.builder.report(problem.at(at).hint(hint));
             }
             ("host", "target") if value.text() == "/etc/hosts" => return,
+            ("sshkey", "target") if matches!(value.text(), "/etc/ssh/ssh_known_hosts" | "") => return,
             ("mount", "target") if value.text() == "/etc/fstab" => return,
             // Puppet prints numbers as texts.
             ("mount", "dump" | "pass") if value.is_scalar() => {
                 self.text(name.text(), name.span());
                 return self.plain(value.text(), at);
             }
-            ("cron" | "ssh_authorized_key", _) if one.text() == "absent" && name.text() != "ensure" => return,
+            ("cron" | "ssh_authorized_key" | "sshkey", _) if one.text() == "absent" && name.text() != "ensure" => {
+                return;
+            }
             ("cron", "minute" | "hour" | "monthday" | "month" | "weekday") => {
                 let times: Vec<&str> = match value.is_scalar() {
                     true => vec![value.text()],
@@ -245,13 +250,15 @@ impl PuppetWriter {
                 self.text(name.text(), name.span());
                 return self.text(&times.join(","), at);
             }
-            ("cron", "environment") | ("ssh_authorized_key", "options") if value.is_scalar() => {
+            ("cron", "environment") | ("ssh_authorized_key", "options") | ("sshkey", "host_aliases")
+                if value.is_scalar() =>
+            {
                 self.text(name.text(), name.span());
                 self.start(NodeKind::Sequence, at);
                 self.copy(value, true);
                 return self.builder.end();
             }
-            ("ssh_authorized_key", "type") => {
+            ("ssh_authorized_key" | "sshkey", "type") => {
                 self.text(name.text(), name.span());
                 return self.text(key_type(value.text()), at);
             }

@@ -9,11 +9,12 @@ mod support;
 
 use support::World;
 
-const TYPES: [(&str, &str, &str); 9] = [
+const TYPES: [(&str, &str, &str); 10] = [
     ("cron", "name", "ensure command user minute hour monthday month weekday special environment"),
     ("file", "path", "ensure content target owner group mode"),
     ("group", "name", "ensure gid"),
     ("host", "name", "ensure ip host_aliases"),
+    ("known_hosts", "name", "ensure type key host_aliases target"),
     ("mount", "name", "ensure device fstype options dump pass"),
     ("package", "name", "ensure version latest purge mark"),
     ("service", "name", "ensure enable"),
@@ -194,6 +195,10 @@ fn puppet_values_map_to_values_of_the_type() {
         (
             "ssh_authorized_key: {a: {type: ed25519, options: no-pty}}",
             "ssh_authorized_key[a] {type: ssh-ed25519, options: [no-pty]}",
+        ),
+        (
+            "sshkey: {a@ssh-rsa: {ensure: present, type: rsa, key: A, host_aliases: b, target: /etc/ssh/ssh_known_hosts}}",
+            "known_hosts[a@ssh-rsa] {ensure: present, type: ssh-rsa, key: A, host_aliases: [b]}",
         ),
         ("cron: {a: {environment: A=b, minute: '*'}}", "cron[a] {environment: [A=b], minute: *}"),
         ("file: {/a: {content: '{x} y', ensure: absent}}", "file[/a] {content: {x} y, ensure: absent}"),

@@ -81,6 +81,7 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
     (&["cronjob", "cron_job", "crontab", "cron_d"], "cron", ""),
     (&["authorized_key", "authorized_keys", "ssh_auth", "ssh:authorized_key"], "ssh_authorized_key", ""),
     (&["tmpreaper", "tmpwatch", "tmpfiles", "cleanup"], "tidy", ""),
+    (&["sshkey", "known_host", "ssh_known_hosts", "ssh_known_hosts_entry"], "known_hosts", ""),
     (&["sysctl_param", "kernel_parameter"], "sysctl", ""),
     (&["msg", "print", "debug", "log", "echo"], "notify", ""),
 ];
@@ -214,6 +215,9 @@ pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
     ("tidy", &["age_stamp", "time"], "type"),
     ("tidy", &["dir", "directory", "paths", "name"], "path"),
     ("resources", &["exceptions", "unless", "exclude"], "except"),
+    ("known_hosts", &["host", "hostname"], "name"),
+    ("known_hosts", &["aliases", "alias"], "host_aliases"),
+    ("known_hosts", &["path", "file"], "target"),
     ("sysctl", &["key", "param", "parameter"], "name"),
     ("sysctl", &["val"], "value"),
     (ANY, &["depends_on", "depends", "requires", "requisite", "after", "needs"], "require"),

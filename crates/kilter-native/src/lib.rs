@@ -26,6 +26,7 @@ mod group;
 mod host;
 mod hostname;
 mod ini;
+mod known_hosts;
 mod kv;
 mod line;
 mod line_table;
@@ -77,6 +78,7 @@ pub use group::GroupProvider;
 pub use host::HostProvider;
 pub use hostname::HostnameProvider;
 pub use ini::IniProvider;
+pub use known_hosts::KnownHostsProvider;
 pub use kv::KvProvider;
 pub use line::LineProvider;
 pub use locale::LocaleProvider;
@@ -129,6 +131,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         host.clone(),
         Arc::new(HostnameProvider::default()),
         Arc::new(IniProvider::sharing(Arc::clone(&turn))),
+        Arc::new(KnownHostsProvider::default()),
         Arc::new(KvProvider::new(world)),
         Arc::new(LineProvider::sharing(Arc::clone(&turn))),
         Arc::new(LocaleProvider::new(System::real())),

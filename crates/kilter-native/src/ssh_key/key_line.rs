@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_model::from_base64;
 
 /// Types of keys.
-pub(super) const KINDS: [&str; 8] = [
+pub(crate) const KINDS: [&str; 8] = [
     "ssh-ed25519",
     "ssh-rsa",
     "ecdsa-sha2-nistp256",
@@ -22,18 +22,18 @@ const BLANK: [char; 2] = [' ', '\t'];
 
 /// A line with a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct KeyLine {
-    pub(super) options: Vec<EcoString>,
-    pub(super) kind: EcoString,
+pub(crate) struct KeyLine {
+    pub(crate) options: Vec<EcoString>,
+    pub(crate) kind: EcoString,
     /// The key in base64.
-    pub(super) key: EcoString,
+    pub(crate) key: EcoString,
     /// Empty if there is none.
-    pub(super) comment: EcoString,
+    pub(crate) comment: EcoString,
 }
 
 impl KeyLine {
     /// Parses `options type key comment`. Options and comment may be missing.
-    pub(super) fn parse(line: &str) -> Option<KeyLine> {
+    pub(crate) fn parse(line: &str) -> Option<KeyLine> {
         let line = line.trim_ascii();
         if line.starts_with('#') {
             return None;
@@ -45,7 +45,8 @@ impl KeyLine {
         })
     }
 
-    fn without_options(line: &str) -> Option<KeyLine> {
+    /// Parses `type key comment`.
+    pub(crate) fn without_options(line: &str) -> Option<KeyLine> {
         let (kind, rest) = line.split_once(BLANK)?;
         let rest = rest.trim_start_matches(BLANK);
         let (key, comment) = rest.split_once(BLANK).unwrap_or((rest, ""));
@@ -58,7 +59,7 @@ impl KeyLine {
     }
 
     /// Returns the line with its line break.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let mut line = self.options.join(",");
         for part in [&self.kind, &self.key, &self.comment] {
             if !line.is_empty() && !part.is_empty() {
@@ -114,14 +115,14 @@ impl Quotes {
 }
 
 /// Returns true if a text is one option: a word, with blanks and commas only in quotes.
-pub(super) fn is_option(text: &str) -> bool {
+pub(crate) fn is_option(text: &str) -> bool {
     let mut quotes = Quotes::default();
     let is_plain = text.bytes().all(|byte| !(quotes.is_outside(byte) && matches!(byte, b' ' | b'\t' | b',')));
     is_plain && !quotes.is_quoted && !text.is_empty() && !text.starts_with('#') && !text.contains(char::is_control)
 }
 
 /// Returns true if a text in base64 is a key of this type: it begins with the type.
-pub(super) fn is_key_of(kind: &str, key: &str) -> bool {
+pub(crate) fn is_key_of(kind: &str, key: &str) -> bool {
     let length = u32::try_from(kind.len()).unwrap_or(u32::MAX).to_be_bytes();
     let Some(data) = from_base64(key).filter(|_| is_base64(key)) else { return false };
     let rest = data.strip_prefix(&length[..]).and_then(|data| data.strip_prefix(kind.as_bytes()));

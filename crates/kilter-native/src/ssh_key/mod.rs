@@ -1,7 +1,7 @@
 //! The type `ssh_authorized_key`: keys that permit a login.
 
 mod key_file;
-mod key_line;
+pub(crate) mod key_line;
 mod schema;
 
 use std::sync::{Arc, Mutex, PoisonError};

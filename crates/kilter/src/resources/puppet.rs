@@ -7,7 +7,7 @@ use crate::puppet::{string, value};
 use crate::visible::visible;
 
 /// Types that kilter and Puppet (with its `_core` modules) share, with the attributes of both.
-const SHARED: [(&str, &[&str]); 9] = [
+const SHARED: [(&str, &[&str]); 10] = [
     (
         "cron",
         &["ensure", "command", "user", "minute", "hour", "monthday", "month", "weekday", "special", "environment"],
@@ -15,6 +15,7 @@ const SHARED: [(&str, &[&str]); 9] = [
     ("file", &["ensure", "content", "source", "target", "owner", "group", "mode"]),
     ("group", &["ensure", "gid", "members"]),
     ("host", &["ensure", "ip", "host_aliases", "comment", "target"]),
+    ("known_hosts", &["ensure", "type", "key", "host_aliases"]),
     ("mount", &["ensure", "device", "fstype", "options", "dump", "pass"]),
     ("package", &["ensure", "mark"]),
     ("service", &["ensure", "enable"]),
@@ -153,7 +154,8 @@ fn resource(
         }
     }
     let widest = attributes.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = format!("{type_name} {{ {}:\n", string(state.label()));
+    let puppets = if type_name == "known_hosts" { "sshkey" } else { type_name };
+    let mut text = format!("{puppets} {{ {}:\n", string(state.label()));
     for (name, shown) in attributes {
         text += &format!("  {name:widest$} => {shown},\n");
     }
@@ -191,7 +193,9 @@ fn in_puppet<'a>(type_name: &str, state: &State, name: &'a str, found: &Value) -
             let times: Vec<String> = text?.split(',').map(string).collect();
             Some((name, if let [one] = times.as_slice() { one.clone() } else { format!("[{}]", times.join(", ")) }))
         }
-        ("cron", "environment") | ("ssh_authorized_key", "options") if is_empty => None,
+        ("cron", "environment") | ("ssh_authorized_key", "options") | ("known_hosts", "host_aliases") if is_empty => {
+            None
+        }
         _ => Some((name, value(found))),
     }
 }

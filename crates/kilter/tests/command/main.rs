@@ -26,6 +26,7 @@ mod help;
 mod history;
 mod inherited;
 mod init;
+mod known_hosts;
 mod listen;
 mod machine;
 mod many;

@@ -82,6 +82,7 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
     (&["authorized_key", "authorized_keys", "ssh_auth", "ssh:authorized_key"], "ssh_authorized_key", ""),
     (&["tmpreaper", "tmpwatch", "tmpfiles", "cleanup"], "tidy", ""),
     (&["sshkey", "known_host", "ssh_known_hosts", "ssh_known_hosts_entry"], "known_hosts", ""),
+    (&["kmod", "modprobe", "kmod::load", "kernel_modules", "kernelmodule"], "kernel_module", ""),
     (&["sysctl_param", "kernel_parameter"], "sysctl", ""),
     (&["msg", "print", "debug", "log", "echo"], "notify", ""),
 ];
@@ -218,6 +219,8 @@ pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
     ("known_hosts", &["host", "hostname"], "name"),
     ("known_hosts", &["aliases", "alias"], "host_aliases"),
     ("known_hosts", &["path", "file"], "target"),
+    ("kernel_module", &["params", "parameters", "option"], "options"),
+    ("kernel_module", &["persistent", "persist", "onboot"], "boot"),
     ("sysctl", &["key", "param", "parameter"], "name"),
     ("sysctl", &["val"], "value"),
     (ANY, &["depends_on", "depends", "requires", "requisite", "after", "needs"], "require"),

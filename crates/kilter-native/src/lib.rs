@@ -26,6 +26,7 @@ mod group;
 mod host;
 mod hostname;
 mod ini;
+mod kernel_module;
 mod known_hosts;
 mod kv;
 mod line;
@@ -78,6 +79,7 @@ pub use group::GroupProvider;
 pub use host::HostProvider;
 pub use hostname::HostnameProvider;
 pub use ini::IniProvider;
+pub use kernel_module::KernelModuleProvider;
 pub use known_hosts::KnownHostsProvider;
 pub use kv::KvProvider;
 pub use line::LineProvider;
@@ -131,6 +133,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         host.clone(),
         Arc::new(HostnameProvider::default()),
         Arc::new(IniProvider::sharing(Arc::clone(&turn))),
+        Arc::new(KernelModuleProvider::new(System::real())),
         Arc::new(KnownHostsProvider::default()),
         Arc::new(KvProvider::new(world)),
         Arc::new(LineProvider::sharing(Arc::clone(&turn))),

@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 39] = [
+pub(super) const TABLE: [Page; 40] = [
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("alternatives"),
     of_type!("apt_repository"),
@@ -50,6 +50,7 @@ pub(super) const TABLE: [Page; 39] = [
     of_type!("host"),
     of_type!("hostname"),
     of_type!("ini"),
+    of_type!("kernel_module"),
     of_type!("known_hosts"),
     of_type!("kv"),
     of_type!("line"),

@@ -7,6 +7,7 @@ mod cron;
 mod exec;
 mod file;
 mod host;
+mod kernel_module;
 mod known_hosts;
 mod notify;
 mod parts;

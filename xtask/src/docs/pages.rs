@@ -32,7 +32,7 @@ macro_rules! of_type {
 }
 
 /// All generated pages.
-pub(super) const TABLE: [Page; 41] = [
+pub(super) const TABLE: &[Page] = &[
     Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
     of_type!("alternatives"),
     of_type!("apt_repository"),
@@ -117,7 +117,7 @@ pub(super) fn run(root: &Path, mode: Pages, kilter: &Path) -> Vec<String> {
     // The help is wrapped to the width of the terminal by default.
     let print = |args: &[&str]| output(Command::new(kilter).args(args).current_dir(root).env("COLUMNS", "100"));
     let mut problems: Vec<String> = TABLE.iter().filter_map(|page| treat(root, mode, page, &print).err()).collect();
-    problems.extend(strangers(root, &TABLE));
+    problems.extend(strangers(root, TABLE));
     problems
 }
 

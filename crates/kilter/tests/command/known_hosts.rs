@@ -17,7 +17,7 @@ fn declared(place: &Place) -> String {
 fn keys_are_planned_applied_and_repaired() {
     let place = Place::new();
     let known = place.path().join("known");
-    place.file("known", &format!("# mine\nold.example.org ssh-ed25519 {KEY}\n"));
+    place.file("known", format!("# mine\nold.example.org ssh-ed25519 {KEY}\n"));
     let path = declared(&place);
     let plan = place.run(&["plan", &path]);
     assert_eq!(plan.code, 2, "{plan:?}");

@@ -30,6 +30,9 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
             "json_setting",
             "json:edit",
             "yaml_file",
+            "json",
+            "yaml",
+            "toml",
             "yaml_setting",
             "yaml_set",
             "yedit",
@@ -40,6 +43,7 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
         "structured",
         "",
     ),
+    (&["augeas"], "structured", "; `ini` and `line` edit other formats"),
     (&["lineinfile", "file_line", "file_replace", "append_if_no_line"], "line", ""),
     (&["command", "cmd", "shell", "script", "bash", "execute", "run", "raw"], "exec", ""),
     (&["account", "useradd", "users"], "user", ""),
@@ -441,6 +445,7 @@ mod tests {
         assert_eq!(type_hint("directory", &all).unwrap(), "kilter's type is `file` with `ensure: directory`");
         assert_eq!(type_hint("ansible.builtin.git", &all).unwrap(), "kilter's type is `vcsrepo`");
         assert_eq!(type_hint("unarchive", &all).unwrap(), "kilter's type is `archive`");
+        assert!(type_hint("augeas", &all).unwrap().starts_with("kilter's type is `structured`; `ini`"));
         assert!(attribute_hint("user", "with_items", &all).unwrap().contains("`for_each: [a, b]`"));
         assert_eq!(type_hint("svc", &|_| false), None);
     }

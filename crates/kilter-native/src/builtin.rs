@@ -1,7 +1,8 @@
 //! Parts that the providers of the built-in types have in common.
 
-use kilter_model::Attributes;
-use kilter_provider::{Placement, Predict, Scheduling, SideEffects, Watch, WatchSource};
+use ecow::EcoString;
+use kilter_model::{Attributes, State, Value};
+use kilter_provider::{Placement, Predict, Scheduling, SideEffects, ValidationError, Watch, WatchSource};
 
 /// Implements the methods of a provider that describe it: its type, its name, its schema and its capabilities. The
 /// schema is built at its first use. The second list names the capabilities of [`InProcess`].
@@ -58,4 +59,16 @@ impl Watch for InProcess {
     fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
         Vec::new()
     }
+}
+
+/// Creates the problem of an attribute that must be known before the run but depends on an output. `why` gives the
+/// purpose.
+pub(crate) fn known_before(attribute: &str, why: &str) -> ValidationError {
+    let problem = ValidationError::with(attribute, format!("{why}: it must be known before the run"));
+    problem.hint("give it without outputs of other resources: by a variable or a fact")
+}
+
+/// Returns the state of a resource that always exists and has only a name.
+pub(crate) fn present(name: &EcoString) -> State {
+    State::present(name.clone(), Attributes::from_iter([("name", Value::String(name.clone()))]))
 }

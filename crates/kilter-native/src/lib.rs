@@ -53,9 +53,9 @@ mod tool;
 mod user;
 mod user_files;
 mod value;
+mod value_text;
 mod values;
 mod vcsrepo;
-mod words;
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use kilter_model::{Behaviour, Change, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{Context, Mode, Provider, ProviderError, Query, ReadOne, Refresh, Wanted, get_each};
 
-use crate::words::present;
+use crate::builtin::present;
 
 const DESC: &str = "\
 A resource without an effect, for relations between other resources.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Hash, Outcome, State, TypeSchema, Value};
 use kilter_provider::{Context, Level, Mode, Provider, ProviderError, Query, ReadOne, Refresh, Wanted, get_each};
 
-use crate::words::present;
+use crate::builtin::present;
 
 const DESC: &str = "\
 Log messages.

@@ -8,8 +8,8 @@ use kilter_provider::{
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::builtin::present;
 use crate::state_files::{self, StateFiles};
-use crate::words::present;
 
 const KIND: &str = "password";
 

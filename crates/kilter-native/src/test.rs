@@ -9,7 +9,7 @@ use kilter_provider::{
     get_each,
 };
 
-use crate::words::present;
+use crate::builtin::present;
 
 const DESC: &str = "\
 A resource without an effect that has attributes of every type, to test a front-end, an editor or the engine.

@@ -11,7 +11,7 @@ use kilter_provider::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::words::{known_before, present};
+use crate::builtin::{known_before, present};
 
 const DESC: &str = "\
 Periodic events during `kilter run`.

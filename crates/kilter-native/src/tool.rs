@@ -3,14 +3,29 @@
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Invocation, Output, Termination};
+use kilter_process::{Cancel, Invocation, Output, Termination};
 use kilter_provider::Context;
 
 use crate::accounts::Runner;
-use crate::words::{cancel, ending_of};
 
 /// Maximum size of each output in bytes.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+
+/// Maximum number of output lines in a report.
+const MAX_REPORTED_LINES: usize = 10;
+
+/// Returns the means to cancel a command in flight.
+pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
+    let interrupt = cx.interrupt();
+    Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() }
+}
+
+/// Returns the last lines of an output; none if it is blank.
+pub(crate) fn ending_of(output: &str) -> Option<String> {
+    let lines: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(MAX_REPORTED_LINES)..];
+    (!last.is_empty()).then(|| last.join("\n"))
+}
 
 /// Runs a program that changes the system.
 ///
@@ -42,5 +57,17 @@ pub(crate) fn failure(name: &str, finished: &Output, deadline: Duration, said: O
     match said {
         Some(said) => eco_format!("{how}: {said}"),
         None => how,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_ending_has_last_nonempty_lines() {
+        assert_eq!(ending_of(" \n\n"), None);
+        let long: String = (0..20).map(|n| format!("{n}\n\n")).collect();
+        assert_eq!(ending_of(&long).unwrap(), "10\n11\n12\n13\n14\n15\n16\n17\n18\n19");
     }
 }

@@ -9,8 +9,8 @@ use kilter_provider::{
     WatchSource, get_each,
 };
 
+use crate::builtin::present;
 use crate::state_files::{self, StateFiles};
-use crate::words::present;
 
 const KIND: &str = "value";
 

@@ -6,7 +6,7 @@ use kilter_process::Identity;
 use kilter_provider::Context;
 
 use super::{Accounts, number};
-use crate::words::word;
+use crate::value_text::word;
 
 impl Accounts {
     /// Returns the user and the groups of a process, given by names or numbers. The group defaults to the user's

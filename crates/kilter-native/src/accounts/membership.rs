@@ -9,7 +9,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, State, Value};
 use kilter_provider::{Context, Declared, ValidationError};
 
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// Returns the members of a group that do not exist yet and that their own resources add to it. The run creates these
 /// users.

@@ -8,7 +8,7 @@ use kilter_provider::{Context, ProviderError};
 
 use super::Accounts;
 use crate::tool;
-use crate::words::cancel;
+use crate::tool::cancel;
 
 /// Maximum duration of a change. Moving a home directory or changing the owner of its files can take long.
 const TOOL: Duration = Duration::from_secs(3600);

@@ -39,7 +39,7 @@ impl Machine {
             let words = ["--install", "/usr/bin/editor", "editor", &path, priority];
             let slave = ["--slave", "/usr/share/man/editor.1", "editor.1", &format!("{path}.1")];
             let tool = Invocation::new(PROGRAM).args(words).args(slave);
-            let done = tools.run(&tool, crate::words::cancel(&Context::empty())).unwrap();
+            let done = tools.run(&tool, crate::tool::cancel(&Context::empty())).unwrap();
             assert!(done.is_success(), "{}", done.stderr.text());
         }
         let provider = AlternativesProvider::new(System::new(root.path(), Arc::new(tools)));

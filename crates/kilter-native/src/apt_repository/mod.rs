@@ -21,7 +21,7 @@ use crate::file::whole::{self, AtomicRewrite};
 use crate::file::{lone, unpack};
 use crate::package::apt::{Apt, LISTS};
 use crate::state_files::StateFiles;
-use crate::words::texts;
+use crate::value_text::texts;
 use schema::{FIELDS, Form, SIGNED_BY, expected_checksum, is_absent, options, schema};
 use stanza::{Edit, Stanza};
 

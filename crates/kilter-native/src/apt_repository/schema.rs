@@ -6,7 +6,7 @@ use kilter_provider::ValidationError;
 
 use super::{key, stanza};
 use crate::file::{unpack, whole};
-use crate::words::{sealed_like, texts};
+use crate::value_text::{sealed_like, texts};
 
 const DESC: &str = "\
 Repositories of packages for apt, as files in deb822 format.

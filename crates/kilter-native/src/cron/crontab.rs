@@ -8,7 +8,7 @@ use kilter_provider::ValidationError;
 
 use super::schedule::{self, SPECIALS, Schedule, TIMES};
 use crate::user_files::EntryFile;
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// Beginning of the comment above an entry, as in Puppet.
 const MARK: &[u8] = b"# Puppet Name: ";

@@ -18,7 +18,7 @@ use kilter_provider::{
 use crate::accounts::{Accounts, System};
 use crate::file::whole;
 use crate::user_files::{EntryTitle, UserFiles, own_name, prefix};
-use crate::words::sealed_like;
+use crate::value_text::sealed_like;
 use crontab::{Crontab, merged, problems};
 use schedule::TIMES;
 use schema::schema;

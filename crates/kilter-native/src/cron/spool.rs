@@ -11,8 +11,8 @@ use super::crontab::Crontab;
 use crate::accounts::{Accounts, System};
 use crate::file::whole;
 use crate::tool;
+use crate::tool::cancel;
 use crate::user_files::{MAX_FILE_BYTES, UserFiles, own_name};
-use crate::words::cancel;
 
 /// Directories with crontabs, each named like its user. The first that exists counts.
 const DIRECTORIES: [&str; 3] = ["var/spool/cron/crontabs", "var/spool/cron/tabs", "var/spool/cron"];

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::command::{DeclaredCommand, others_of, shell_of};
 use super::launch::search_path;
-use crate::words::word;
+use crate::value_text::word;
 
 /// Requests edges to the directories, accounts and programs that the commands of a resource need.
 pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {

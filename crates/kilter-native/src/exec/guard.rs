@@ -12,7 +12,7 @@ use super::confined::Naming;
 use super::expected::Expected;
 use super::launch::CommandRunner;
 use super::secrets::SensitiveTexts;
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// Number of bytes of a confined guard's error output that are searched for a refusal.
 const STDERR_BYTES: usize = 4096;

@@ -9,7 +9,7 @@ use kilter_provider::{Context, ValidationError};
 
 use super::command::CommandLine;
 use crate::accounts::{Accounts, number_problem};
-use crate::words::cancel;
+use crate::tool::cancel;
 
 /// Starts the commands of a resource.
 pub(super) struct CommandRunner<'a> {
@@ -103,7 +103,7 @@ pub(super) fn seconds(value: Option<&Value>) -> Option<Duration> {
 /// Returns the search path, separated by colons.
 pub(super) fn search_path(should: &Attributes) -> String {
     match should.get("path") {
-        Some(path) => crate::words::texts(Some(path)).join(":"),
+        Some(path) => crate::value_text::texts(Some(path)).join(":"),
         None => DEFAULT_PATH.to_owned(),
     }
 }

@@ -26,7 +26,8 @@ use kilter_provider::{
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System};
-use crate::words::{known_before, texts};
+use crate::builtin::known_before;
+use crate::value_text::texts;
 use command::{command_of, done_of, option_problem, others_of, refresh_of};
 use confined::{ConfinedGuards, Naming};
 use guard::GuardVerdict;

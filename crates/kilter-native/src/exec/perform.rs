@@ -11,7 +11,7 @@ use super::command::CommandLine;
 use super::expected::without_line_breaks;
 use super::launch::{CommandRunner, seconds};
 use super::secrets::SensitiveTexts;
-use crate::words::ending_of;
+use crate::tool::ending_of;
 
 const STDOUT: usize = 1024 * 1024;
 const STDERR: usize = 64 * 1024;

@@ -11,7 +11,7 @@ use kilter_provider::{Content, Context, Forecast, PathState};
 
 use super::guard::GuardVerdict;
 use crate::state_files::StateFiles;
-use crate::words::texts;
+use crate::value_text::texts;
 
 const KIND: &str = "exec";
 

@@ -11,7 +11,7 @@ use super::command::watch_of;
 use super::launch::{CommandRunner, confinement_of};
 use super::secrets::SensitiveTexts;
 use super::{ExecProvider, guard};
-use crate::words::{cancel, ending_of};
+use crate::tool::{cancel, ending_of};
 
 /// Initial pause after a command has ended. It doubles each time.
 const FIRST: Duration = Duration::from_secs(1);

@@ -23,7 +23,7 @@ use super::mode;
 use super::preserve::{self, CAPABILITIES};
 use super::spec::Spec;
 use crate::accounts::Ids;
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// Access control lists that a file may have.
 #[derive(Clone, Debug, PartialEq, Eq)]

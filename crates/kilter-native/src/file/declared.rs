@@ -8,7 +8,7 @@ use super::acl_policy::{self, DeclaredEntry};
 use super::spec::{expected, source_path};
 use super::{mode, open, validate_cmd};
 use crate::accounts::{number, number_of, number_problem};
-use crate::words::{sealed_like, texts};
+use crate::value_text::{sealed_like, texts};
 
 /// Returns the problems that the schema cannot detect.
 pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {

@@ -15,7 +15,7 @@ use super::observe::is_later;
 use super::open::{self, Parent, READ};
 use super::predict::{self, Known};
 use super::{content_insync, content_message, look, mode, secret};
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// Maximum size in bytes of assembled content, which is held in memory.
 const MAX_CONTENT_BYTES: u64 = 64 * 1024 * 1024;

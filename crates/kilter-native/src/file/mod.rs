@@ -64,7 +64,7 @@ use kilter_provider::{
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, Ids, System};
-use crate::words::texts;
+use crate::value_text::texts;
 use error::FileError;
 use spec::{Checksum, Spec};
 

@@ -22,7 +22,7 @@ use super::open;
 use super::spec::{Ensure, Spec, source_path};
 use super::{entry, mode, tree_diff};
 use crate::accounts::{Ids, number_of as number};
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// Mode of a new file, if none is declared.
 const NEW_FILE: u32 = 0o644;

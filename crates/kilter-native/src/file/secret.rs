@@ -9,7 +9,7 @@ use kilter_provider::Context;
 
 use super::open;
 use super::spec::source_path;
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// Returns true if the catalog declares sensitive content for the file at a path, directly or through its sources
 /// and fragments.

@@ -8,7 +8,7 @@ use kilter_provider::Context;
 
 use super::error::FileError;
 use crate::exec::split::{SplitError, split};
-use crate::words::cancel;
+use crate::tool::cancel;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const MAX_OUTPUT_BYTES: usize = 4096;

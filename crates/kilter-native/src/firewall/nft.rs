@@ -9,7 +9,7 @@ use kilter_provider::Context;
 use super::text;
 use crate::accounts::Runner;
 use crate::tool;
-use crate::words::{cancel, ending_of};
+use crate::tool::{cancel, ending_of};
 
 /// Maximum size of a listing in bytes.
 const MAX_LISTING_BYTES: usize = 64 * 1024 * 1024;

@@ -13,7 +13,7 @@ use kilter_provider::{
 };
 
 use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem, predict};
-use crate::words::{sealed_like, texts, word};
+use crate::value_text::{sealed_like, texts, word};
 use tools::is_inclusive;
 
 const DESC: &str = "\

@@ -3,7 +3,7 @@
 use kilter_model::{Attributes, Change};
 use kilter_process::Invocation;
 
-use crate::words::{texts, word};
+use crate::value_text::{texts, word};
 
 /// Returns the tools that create a group.
 pub(super) fn create(name: &str, should: &Attributes) -> Vec<Invocation> {

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use crate::file::whole::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
 use crate::ssh_key::key_line::{KINDS, is_key_of};
-use crate::words::texts;
+use crate::value_text::texts;
 use table::{HostKey, KnownHosts, id};
 
 const TARGET: &str = "/etc/ssh/ssh_known_hosts";

@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 
 use crate::accounts::System;
 use crate::file::whole::{self, AtomicRewrite};
-use crate::words::cancel;
+use crate::tool::cancel;
 use crate::{shell_settings, tool};
 use gen_file::Entry;
 

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::version;
 use crate::accounts::System;
-use crate::words::{cancel, ending_of};
+use crate::tool::{cancel, ending_of};
 
 /// Maximum duration of a change. Some packages build kernel modules or databases.
 const CHANGE: Duration = Duration::from_secs(3 * 3600);

@@ -22,7 +22,7 @@ use kilter_provider::{
 use rustc_hash::FxHashMap;
 
 use crate::accounts::System;
-use crate::words::sealed_like;
+use crate::value_text::sealed_like;
 use apt::{Apt, LISTS, Policy};
 use schema::schema;
 use status::{Database, Package, Packages, Status};

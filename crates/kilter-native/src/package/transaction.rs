@@ -12,7 +12,7 @@ use super::apt::{Apt, Failed, Policy, REFRESHED};
 use super::schema::maximum_age;
 use super::status::{Package, Packages, Status};
 use super::{PackageProvider, is_removal, version};
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// Change that a package needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,8 @@ use kilter_provider::{
 };
 
 use crate::accounts::{Accounts, System};
-use crate::words::{present, texts};
+use crate::builtin::present;
+use crate::value_text::texts;
 use crate::{CronProvider, GroupProvider, HostProvider, UserProvider};
 use limits::Limits;
 use schema::schema;

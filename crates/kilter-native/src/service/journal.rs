@@ -8,7 +8,7 @@ use kilter_provider::Context;
 use super::Machine;
 use super::bus::BusError;
 use super::systemd::Systemd;
-use crate::words::cancel;
+use crate::tool::cancel;
 
 /// Maximum number of lines, and of characters in a line. A message is short.
 const MAX_LINES: usize = 5;

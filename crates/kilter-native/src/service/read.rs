@@ -13,7 +13,7 @@ use kilter_provider::{Context, ProviderError, Wanted};
 use super::bus::BusError;
 use super::systemd::{LoadedUnit, Systemd, UNIT};
 use super::{Machine, ServiceProvider, files, unit};
-use crate::words::cancel;
+use crate::tool::cancel;
 
 /// Maximum duration of a program that reads or changes an init script.
 const INIT_SCRIPT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ impl Machine {
         let output = self.runner.run(&systemctl, cancel(cx));
         let output = output.map_err(|error| EcoString::from(error.with_sources()))?;
         if verb != "is-enabled" && !output.is_success() {
-            let said = crate::words::ending_of(&output.stderr.text()).unwrap_or_default();
+            let said = crate::tool::ending_of(&output.stderr.text()).unwrap_or_default();
             return Err(eco_format!("systemctl {verb} {unit}: {said}"));
         }
         Ok(output.stdout.text().lines().last().unwrap_or_default().trim().to_owned())

@@ -10,7 +10,7 @@ use super::key_line::{self, KINDS, KeyLine};
 use crate::accounts::UserRow;
 use crate::file::whole::{self, AtomicRewrite, FileOwner, RewriteError, WholeError};
 use crate::user_files::{EntryFile, MAX_FILE_BYTES};
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// The lines of a file.
 pub(super) struct KeyFile {

@@ -17,7 +17,7 @@ use kilter_provider::{
 };
 
 use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem, predict};
-use crate::words::{sealed_like, texts, word};
+use crate::value_text::{sealed_like, texts, word};
 
 /// Provides the type `user` through the shadow tools.
 pub struct UserProvider {

@@ -4,7 +4,7 @@ use kilter_model::{Attributes, Change, Value};
 use kilter_process::Invocation;
 
 use crate::accounts::Groups;
-use crate::words::{texts, word};
+use crate::value_text::{texts, word};
 
 /// Returns the tools that create a user.
 pub(super) fn create(name: &str, should: &Attributes, groups: &Groups) -> Vec<Invocation> {

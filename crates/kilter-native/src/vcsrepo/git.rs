@@ -9,7 +9,7 @@ use kilter_provider::Context;
 
 use crate::accounts::Runner;
 use crate::tool::failure;
-use crate::words::{cancel, ending_of};
+use crate::tool::{cancel, ending_of};
 
 /// Maximum duration of a call that reads the repository or asks the source for its revisions.
 const QUERY_DEADLINE: Duration = Duration::from_secs(300);

@@ -19,7 +19,7 @@ use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System, number};
 use crate::file::directory;
-use crate::words::sealed_like;
+use crate::value_text::sealed_like;
 use converge::Convergence;
 use found::{RemoteTarget, Target, WorkTree, changed_submodules, local_target, remote_target};
 use git::{Git, RepositoryGit, Source};

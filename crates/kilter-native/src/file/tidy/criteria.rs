@@ -6,7 +6,7 @@ use kilter_provider::ValidationError;
 
 use crate::file::kind::Kind;
 use crate::file::look::OpenedPath;
-use crate::words::texts;
+use crate::value_text::texts;
 
 /// Time of a file that its age is measured from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

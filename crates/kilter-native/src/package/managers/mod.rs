@@ -24,7 +24,8 @@ use kilter_provider::{
 use super::schema::maximum_age;
 use super::{expand, is_removal};
 use crate::accounts::System;
-use crate::words::{cancel, ending_of, texts};
+use crate::tool::{cancel, ending_of};
+use crate::value_text::texts;
 use table::{MANAGERS, Manager, Row, split_architecture};
 
 /// Maximum duration of a change, and of a read.

@@ -166,10 +166,10 @@ fn child_has_grace_period_after_sigterm() {
 
 #[test]
 fn configured_stop_signal_is_sent() {
-    let script = "trap 'echo hung up; exit 0' HUP; trap 'exit 9' TERM; echo armed; while :; do sleep 0.01; done";
+    let script = "trap 'echo hung up; exit 0' USR1; trap 'exit 9' TERM; echo armed; while :; do sleep 0.01; done";
     let mut invocation = sh(script);
     invocation.grace = HANGS;
-    invocation.stop_signal = Signal::named("SIGHUP").unwrap();
+    invocation.stop_signal = Signal::named("SIGUSR1").unwrap();
     let finished = cancelled(&invocation);
     assert_eq!((finished.ending, finished.status), (Termination::Cancelled, Status::Code(0)));
     assert_eq!(finished.stdout.text(), "armed\nhung up\n");

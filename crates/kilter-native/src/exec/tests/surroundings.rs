@@ -29,8 +29,8 @@ fn further_command_has_its_own_settings() {
 fn stop_signal_ends_every_command() {
     let bench = ExecFixture::new();
     let log = bench.path("log");
-    let waits = format!("trap 'echo hung up >> {log}; exit 0' HUP; while :; do sleep 0.01; done");
-    let wanted = with(with(sh(waits.clone()), "timeout", Value::Float(0.3)), "stop_signal", "SIGHUP");
+    let waits = format!("trap 'echo hung up >> {log}; exit 0' USR1; while :; do sleep 0.01; done");
+    let wanted = with(with(sh(waits.clone()), "timeout", Value::Float(0.3)), "stop_signal", "SIGUSR1");
     assert!(failure(&bench.set(&wanted)).contains("longer than 0.3 s"));
     assert!(bench.checked(&with(wanted, "unless", waits)).unwrap_err().to_string().contains("longer than 0.3 s"));
     assert_eq!(bench.lines("log"), 2);

@@ -72,3 +72,8 @@ pub(crate) fn known_before(attribute: &str, why: &str) -> ValidationError {
 pub(crate) fn present(name: &EcoString) -> State {
     State::present(name.clone(), Attributes::from_iter([("name", Value::String(name.clone()))]))
 }
+
+/// Returns true if a declaration removes its resource.
+pub(crate) fn is_absent(should: &Attributes) -> bool {
+    should.text("ensure") == Some("absent")
+}

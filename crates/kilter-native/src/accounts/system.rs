@@ -46,6 +46,11 @@ impl System {
         self.root.join("etc").join(name)
     }
 
+    /// Returns the place of an absolute path.
+    pub(crate) fn path(&self, path: &str) -> String {
+        self.root.join(path.trim_start_matches('/')).to_string_lossy().into_owned()
+    }
+
     pub(crate) fn runner(&self) -> &dyn Runner {
         &*self.runner
     }

@@ -14,6 +14,7 @@ use kilter_provider::{
 };
 
 use crate::accounts::System;
+use crate::builtin::is_absent;
 use crate::file::whole;
 use crate::tool;
 
@@ -99,12 +100,8 @@ impl AlternativesProvider {
         AlternativesProvider { system, turn: Mutex::new(()) }
     }
 
-    fn path(&self, path: &str) -> String {
-        self.system.root().join(path.trim_start_matches('/')).to_string_lossy().into_owned()
-    }
-
     fn records(&self) -> String {
-        let path = RECORDS.map(|path| self.path(path));
+        let path = RECORDS.map(|path| self.system.path(path));
         path.iter().find(|path| Path::new(path).is_dir()).unwrap_or(&path[0]).clone()
     }
 
@@ -121,7 +118,7 @@ impl AlternativesProvider {
 
     /// Returns the chosen path.
     fn chosen(&self, name: &str) -> Option<EcoString> {
-        let target = std::fs::read_link(self.path(&format!("{CHOSEN}{name}"))).ok()?;
+        let target = std::fs::read_link(self.system.path(&format!("{CHOSEN}{name}"))).ok()?;
         target.to_str().map(EcoString::from)
     }
 
@@ -143,7 +140,7 @@ impl AlternativesProvider {
             attributes.push("priority", Value::Integer(priority));
         }
         attributes.push("choices", Value::strings(group.choices.iter().map(|(path, _)| path.clone())));
-        let target = std::fs::read_link(self.path(&group.link));
+        let target = std::fs::read_link(self.system.path(&group.link));
         let is_linked = target.is_ok_and(|target| target == Path::new(CHOSEN).join(name.as_str()));
         attributes.push("linked", is_linked);
         Ok(State::present(name.clone(), attributes))
@@ -234,10 +231,6 @@ fn addition(name: &str, group: Option<&Group>, should: &Attributes) -> Result<Op
             ))
         }
     }
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 fn is_name(name: &str) -> bool {
@@ -412,8 +405,8 @@ impl Watch for AlternativesProvider {
     fn watches(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
         let link = should.text("link").map(EcoString::from);
         let link = link.or_else(|| Some(self.group(name).ok()??.link));
-        let paths = [format!("{}{name}", self.records()), self.path(&format!("{CHOSEN}{name}"))];
-        let paths = paths.into_iter().chain(link.map(|link| self.path(&link)));
+        let paths = [format!("{}{name}", self.records()), self.system.path(&format!("{CHOSEN}{name}"))];
+        let paths = paths.into_iter().chain(link.map(|link| self.system.path(&link)));
         paths.map(|path| WatchSource::Path { path: path.into(), scope: Scope::This }).collect()
     }
 }

@@ -17,12 +17,13 @@ use kilter_provider::{
 };
 
 use crate::accounts::System;
+use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite};
 use crate::file::{lone, unpack};
 use crate::package::apt::{Apt, LISTS};
 use crate::state_files::StateFiles;
 use crate::value_text::texts;
-use schema::{FIELDS, Form, SIGNED_BY, expected_checksum, is_absent, options, schema};
+use schema::{FIELDS, Form, SIGNED_BY, expected_checksum, options, schema};
 use stanza::{Edit, Stanza};
 
 const SOURCES: &str = "/etc/apt/sources.list.d/";
@@ -56,12 +57,8 @@ impl AptRepositoryProvider {
         AptRepositoryProvider { system, trust, turn }
     }
 
-    fn path(&self, path: &str) -> String {
-        self.system.root().join(path.trim_start_matches('/')).to_string_lossy().into_owned()
-    }
-
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, EcoString> {
-        whole::read_within(&self.path(path), MAX_BYTES).map_err(|error| eco_format!("{error}"))
+        whole::read_within(&self.system.path(path), MAX_BYTES).map_err(|error| eco_format!("{error}"))
     }
 
     fn text(&self, path: &str) -> Result<Option<String>, EcoString> {
@@ -108,7 +105,7 @@ impl AptRepositoryProvider {
     }
 
     fn names(&self) -> Result<Vec<EcoString>, EcoString> {
-        let path = self.path(SOURCES);
+        let path = self.system.path(SOURCES);
         let entries = match std::fs::read_dir(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|error| eco_format!("cannot read {path}: {error}"))?,
@@ -127,7 +124,7 @@ impl AptRepositoryProvider {
         match (should.text("key"), should.text("key_source")) {
             (Some(text), _) => Ok(Some(format!("{}\n", text.trim()).into())),
             (None, Some(path)) if !kilter_fetch::is_url(path) => {
-                let found = self.trust.read(Path::new(&self.path(path)), MAX_BYTES);
+                let found = self.trust.read(Path::new(&self.system.path(path)), MAX_BYTES);
                 found.map(Some).map_err(|why| eco_format!("cannot read {path}: {why}"))
             }
             _ => Ok(None),
@@ -168,7 +165,7 @@ impl AptRepositoryProvider {
                 });
                 match present {
                     Some(bytes) => bytes,
-                    None => unpack::download_bytes(cx, url, expected.clone(), &self.path(KEYRINGS), MAX_BYTES)?,
+                    None => unpack::download_bytes(cx, url, expected.clone(), &self.system.path(KEYRINGS), MAX_BYTES)?,
                 }
             }
         };
@@ -191,7 +188,7 @@ impl AptRepositoryProvider {
             return Err(problem.to_string().into());
         }
         self.check_rival(name)?;
-        std::fs::create_dir_all(self.path(KEYRINGS))
+        std::fs::create_dir_all(self.system.path(KEYRINGS))
             .map_err(|error| eco_format!("cannot create {KEYRINGS}: {error}"))?;
         let key = self.key(cx, name, should)?;
         let must_update = must_update(should);
@@ -217,7 +214,7 @@ impl AptRepositoryProvider {
     /// Replaces a file by its new content, unless that is the old one.
     fn rewrite(&self, cx: &Context<'_>, path: &str, new: &NewContent<'_>) -> Result<(), EcoString> {
         whole::rewritten(|| {
-            let file = AtomicRewrite::open(&self.path(path))?;
+            let file = AtomicRewrite::open(&self.system.path(path))?;
             let new = new(file.bytes())?;
             if !file.exists() || file.bytes() != new {
                 file.replace(&new, 0o644, cx)?;
@@ -227,7 +224,7 @@ impl AptRepositoryProvider {
     }
 
     fn remove_file(&self, cx: &Context<'_>, path: &str) -> Result<(), EcoString> {
-        lone::remove(&self.path(path), cx).map_err(|error| eco_format!("{error}"))
+        lone::remove(&self.system.path(path), cx).map_err(|error| eco_format!("{error}"))
     }
 
     /// Removes the file of a repository, and its keyring if kilter has written it.
@@ -249,7 +246,7 @@ impl AptRepositoryProvider {
     /// have different keys.
     fn check_rival(&self, name: &str) -> Result<(), EcoString> {
         let rival = rival(name);
-        match unpack::exists(&self.path(&rival))? {
+        match unpack::exists(&self.system.path(&rival))? {
             true => Err(eco_format!(
                 "there is {rival} in the one-line format: remove it, or declare `file[{rival}]` with `ensure: absent`"
             )),
@@ -268,7 +265,7 @@ impl AptRepositoryProvider {
             if let Err(failed) = &all {
                 // Other repositories may be the cause.
                 let alone =
-                    if failed.is_locked { None } else { Some(apt.update_of(&self.path(&file_of(change.name)))) };
+                    if failed.is_locked { None } else { Some(apt.update_of(&self.system.path(&file_of(change.name)))) };
                 alone.unwrap_or_else(|| Err(failed.clone())).map_err(|failed| failed.message)?;
                 let message = format!("the lists of other repositories stay as they are: {}", failed.message);
                 cx.log(Level::Warning, "apt_repository", change.name, &message);
@@ -511,7 +508,7 @@ impl Predict for AptRepositoryProvider {
 
 impl Watch for AptRepositoryProvider {
     fn watches(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
-        let watch = |path: &str| WatchSource::Path { path: self.path(path).into(), scope: Scope::This };
+        let watch = |path: &str| WatchSource::Path { path: self.system.path(path).into(), scope: Scope::This };
         let is_key = should.get("key").is_some() || should.get("key_source").is_some();
         let rings = FORMS.iter().filter(|_| is_key).map(|form| watch(&keyring(name, *form)));
         let source = should.text("key_source").filter(|path| path.starts_with('/')).map(watch);

@@ -5,6 +5,7 @@ use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
 use kilter_provider::ValidationError;
 
 use super::{key, stanza};
+use crate::builtin::is_absent;
 use crate::file::{unpack, whole};
 use crate::value_text::{sealed_like, texts};
 
@@ -124,10 +125,6 @@ pub(super) fn schema() -> TypeSchema {
         .default(true)
         .attribute("updated", "Boolean", Behaviour::ReadOnly, "False if the update after the last change has failed.")
         .features(&[Feature::Canonicalize, Feature::CustomInsync, Feature::SimpleGetFilter, Feature::SupportsNoop])
-}
-
-pub(super) fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 /// Makes lists of single words.

@@ -12,6 +12,7 @@ use kilter_provider::{
 };
 
 use crate::accounts::System;
+use crate::builtin::is_absent;
 use crate::file::lone;
 use crate::file::whole::{self, AtomicRewrite};
 use crate::tool;
@@ -60,12 +61,8 @@ impl CaCertificateProvider {
         CaCertificateProvider { system, turn: Mutex::new(()) }
     }
 
-    fn path(&self, path: &str) -> String {
-        self.system.root().join(path.trim_start_matches('/')).to_string_lossy().into_owned()
-    }
-
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, EcoString> {
-        whole::read(&self.path(path)).map_err(|error| eco_format!("{error}"))
+        whole::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))
     }
 
     /// Returns the declared text.
@@ -96,7 +93,7 @@ impl CaCertificateProvider {
     }
 
     fn names(&self) -> Result<Vec<EcoString>, EcoString> {
-        let path = self.path(LOCAL);
+        let path = self.system.path(LOCAL);
         let entries = match std::fs::read_dir(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|error| eco_format!("cannot read {path}: {error}"))?,
@@ -116,13 +113,13 @@ impl CaCertificateProvider {
         if !is_name(change.name) {
             return Err(eco_format!("{}", bad_name(change.name)));
         }
-        let path = self.path(&file_of(change.name));
+        let path = self.system.path(&file_of(change.name));
         let Some(should) = change.should.filter(|should| !is_absent(should)) else {
             lone::remove(&path, cx).map_err(|error| eco_format!("{error}"))?;
             return Ok(true);
         };
         let text = self.declared(should)?;
-        let directory = self.path(LOCAL);
+        let directory = self.system.path(LOCAL);
         std::fs::create_dir_all(&directory).map_err(|error| eco_format!("cannot create {directory}: {error}"))?;
         whole::rewritten(|| {
             let file = AtomicRewrite::open(&path)?;
@@ -153,10 +150,6 @@ impl CaCertificateProvider {
 
 fn file_of(name: &str) -> String {
     format!("{LOCAL}{name}{SUFFIX}")
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 /// Returns true for names that [`PROGRAM`] does not change, and that are single file names.
@@ -349,7 +342,7 @@ impl Predict for CaCertificateProvider {
 
 impl Watch for CaCertificateProvider {
     fn watches(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
-        let watch = |path: &str| WatchSource::Path { path: self.path(path).into(), scope: Scope::This };
+        let watch = |path: &str| WatchSource::Path { path: self.system.path(path).into(), scope: Scope::This };
         let source = should.text("source").map(watch);
         [watch(&file_of(name)), watch(BUNDLE)].into_iter().chain(source).collect()
     }

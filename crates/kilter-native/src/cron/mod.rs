@@ -16,6 +16,7 @@ use kilter_provider::{
 };
 
 use crate::accounts::{Accounts, System};
+use crate::builtin::is_absent;
 use crate::file::whole;
 use crate::user_files::{EntryTitle, UserFiles, own_name, prefix};
 use crate::value_text::sealed_like;
@@ -32,10 +33,6 @@ pub struct CronProvider {
     accounts: Arc<Accounts>,
     /// Held from the read of the crontabs to the last write.
     turn: Mutex<()>,
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 /// Returns the declared user.

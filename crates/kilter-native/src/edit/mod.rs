@@ -22,6 +22,7 @@ use kilter_provider::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::builtin::is_absent;
 use crate::file;
 use crate::file::whole::{self, AtomicRewrite, Precautions, RewriteError};
 pub(crate) use edits::{Edits, Position};
@@ -162,11 +163,6 @@ resource, unless the file has `replace: false`.
     };
 }
 pub(crate) use about_files;
-
-/// Returns true if the part must not exist.
-pub(crate) fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
-}
 
 /// Compiles the expression of an attribute, if it is declared.
 ///

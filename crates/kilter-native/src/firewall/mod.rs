@@ -19,6 +19,7 @@ use kilter_provider::{
 use rustc_hash::FxHashMap;
 
 use crate::accounts::System;
+use crate::builtin::is_absent;
 use crate::file;
 use boot::AtBoot;
 pub use rule::FirewallRuleProvider;
@@ -152,10 +153,6 @@ fn declared(should: &Attributes) -> Result<&str, EcoString> {
         Some(_) => Ok(should.text("content").unwrap_or_default()),
         None => Err("a table needs a `content`".into()),
     }
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 fn bad_name(name: &str) -> ValidationError {

@@ -6,9 +6,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
 use kilter_provider::{Insync, ValidationError};
 
-use crate::edit::{
-    Edits, FoundPart, PartProvider, PartType, Position, Probe, about_files, common, is_absent, line_problem,
-};
+use crate::builtin::is_absent;
+use crate::edit::{Edits, FoundPart, PartProvider, PartType, Position, Probe, about_files, common, line_problem};
 
 /// Provides the type `ini`.
 pub type IniProvider = PartProvider<Ini>;

@@ -15,6 +15,7 @@ use kilter_provider::{
 };
 
 use crate::accounts::System;
+use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite, RewriteError};
 use crate::line_table::{LineEntry, LineTable};
 use crate::tool;
@@ -105,13 +106,9 @@ impl KernelModuleProvider {
         KernelModuleProvider { system, turn: Mutex::new(()) }
     }
 
-    fn path(&self, path: &str) -> String {
-        self.system.root().join(path.trim_start_matches('/')).to_string_lossy().into_owned()
-    }
-
     fn read(&self) -> Result<Files, EcoString> {
         let bytes = |path: &str| {
-            let bytes = whole::read(&self.path(path)).map_err(|error| eco_format!("{error}"))?;
+            let bytes = whole::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))?;
             Ok::<_, EcoString>(bytes.unwrap_or_default())
         };
         Ok(Files { boot: LineTable::parse(&bytes(BOOT)?), settings: LineTable::parse(&bytes(SETTINGS)?) })
@@ -155,7 +152,7 @@ impl KernelModuleProvider {
         path: &str,
         change: &dyn Fn(&mut LineTable<E>),
     ) -> Result<(), EcoString> {
-        let path = self.path(path);
+        let path = self.system.path(path);
         whole::rewritten(|| -> Result<(), RewriteError> {
             let file = match AtomicRewrite::open(&path) {
                 Err(error) if error.is_missing() => {
@@ -249,10 +246,6 @@ impl KernelModuleProvider {
 fn wanted(change: &Change<'_>) -> (EcoString, Attributes) {
     let removal = || Attributes::from_iter([("ensure", Value::from("absent")), ("boot", false.into())]);
     (plain(change.name), change.should.cloned().unwrap_or_else(removal))
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
@@ -375,7 +368,7 @@ impl Predict for KernelModuleProvider {
 
 impl Watch for KernelModuleProvider {
     fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
-        let file = |path: &str| WatchSource::Path { path: self.path(path).into(), scope: Scope::This };
+        let file = |path: &str| WatchSource::Path { path: self.system.path(path).into(), scope: Scope::This };
         vec![file(BOOT), file(SETTINGS), WatchSource::Poll(POLL)]
     }
 }

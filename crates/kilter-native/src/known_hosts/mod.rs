@@ -13,6 +13,7 @@ use kilter_provider::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
 use crate::ssh_key::key_line::{KINDS, is_key_of};
@@ -99,10 +100,6 @@ impl Default for KnownHostsProvider {
 
 fn target_of(should: Option<&Attributes>) -> &str {
     should.and_then(|should| should.text("target")).unwrap_or(TARGET)
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 /// Splits a name into the host and the type, which may also be declared.

@@ -6,9 +6,10 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
 use kilter_provider::{Insync, ValidationError};
 
+use crate::builtin::is_absent;
 use crate::edit::{
-    Edits, FoundPart, LinePattern, PartProvider, PartType, Position, Probe, about_files, common, is_absent,
-    line_problem, pattern, pattern_problem,
+    Edits, FoundPart, LinePattern, PartProvider, PartType, Position, Probe, about_files, common, line_problem, pattern,
+    pattern_problem,
 };
 
 /// Provides the type `line`.

@@ -16,6 +16,7 @@ use kilter_provider::{
 use rustc_hash::FxHashSet;
 
 use crate::accounts::System;
+use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite};
 use crate::tool::cancel;
 use crate::{shell_settings, tool};
@@ -128,16 +129,12 @@ impl LocaleProvider {
         LocaleProvider { system, turn: Mutex::new(()) }
     }
 
-    fn path(&self, path: &str) -> String {
-        self.system.root().join(path.trim_start_matches('/')).to_string_lossy().into_owned()
-    }
-
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, EcoString> {
-        whole::read(&self.path(path)).map_err(|error| eco_format!("{error}"))
+        whole::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))
     }
 
     fn default_file(&self) -> &'static str {
-        let is_file = |path: &&&str| Path::new(&self.path(path)).is_file();
+        let is_file = |path: &&&str| Path::new(&self.system.path(path)).is_file();
         DEFAULTS.iter().find(is_file).unwrap_or(&DEFAULTS[1])
     }
 
@@ -175,7 +172,7 @@ impl LocaleProvider {
 
     /// Replaces a file if its content changes.
     fn rewrite(&self, cx: &Context<'_>, path: &str, new: impl Fn(&[u8]) -> Vec<u8>) -> Result<(), EcoString> {
-        let path = self.path(path);
+        let path = self.system.path(path);
         whole::rewritten(|| {
             let file = AtomicRewrite::open(&path)?;
             let bytes = new(file.bytes());
@@ -241,10 +238,6 @@ impl LocaleProvider {
             _ => Ok(()),
         }
     }
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 /// Returns true for locales that the C library has without files.
@@ -391,7 +384,7 @@ impl Predict for LocaleProvider {
 
 impl Watch for LocaleProvider {
     fn watches(&self, _: &str, _: &Attributes) -> Vec<WatchSource> {
-        let watch = |path: &str, scope| WatchSource::Path { path: self.path(path).into(), scope };
+        let watch = |path: &str, scope| WatchSource::Path { path: self.system.path(path).into(), scope };
         let files = [LIST, DEFAULTS[0], DEFAULTS[1]].map(|path| watch(path, Scope::This));
         files.into_iter().chain([watch(GENERATED, Scope::Entries)]).collect()
     }

@@ -19,6 +19,7 @@ use kilter_provider::{
 use rustc_hash::FxHashSet;
 
 use crate::accounts::System;
+use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
 use crate::{proc_watch, tool};
@@ -48,10 +49,6 @@ fn trimmed(name: &str) -> &str {
         "" => name,
         name => name,
     }
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 impl MountProvider {

@@ -14,6 +14,7 @@ use kilter_provider::{
     Relations, SideEffects, ValidationError, Watch, WatchSource,
 };
 
+use crate::builtin::is_absent;
 use address::{Prefix, Route};
 use kernel::{Kernel, Link, NewLink};
 use schema::schema;
@@ -34,10 +35,6 @@ const LISTS: [&str; 3] = ["addresses", "gateway", "routes"];
 #[derive(Default)]
 pub struct NetProvider {
     turn: Mutex<()>,
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 /// Returns the elements of a list in their order and their form. None if the attribute is not declared.

@@ -16,6 +16,7 @@ use kilter_provider::{
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System, UserRow};
+use crate::builtin::is_absent;
 use crate::file::whole;
 use crate::user_files::{EntryTitle, UserFiles, own_name, prefix, several};
 use key_file::{KeyFile, merged, problems};
@@ -26,10 +27,6 @@ pub struct SshAuthorizedKeyProvider {
     accounts: Arc<Accounts>,
     /// Held from the read of the files to the last write.
     turn: Mutex<()>,
-}
-
-fn is_absent(should: &Attributes) -> bool {
-    should.text("ensure") == Some("absent")
 }
 
 /// Declaration of an absent resource without attributes.

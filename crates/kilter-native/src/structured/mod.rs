@@ -15,7 +15,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
 use kilter_provider::{Insync, ValidationError};
 
-use crate::edit::{Edits, FoundPart, PartProvider, PartType, Probe, about_files, common, is_absent};
+use crate::builtin::is_absent;
+use crate::edit::{Edits, FoundPart, PartProvider, PartType, Probe, about_files, common};
 use converge::{Document, Format};
 
 /// Provides the type `structured`.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
 
@@ -43,26 +44,45 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let base = hosts::begin(root);
-    let mut tally = TestCounts::default();
+    let tally = Tally::default();
     let mut parts: Vec<(&str, u8)> = Vec::new();
     let args = ["test", "--workspace", "--locked", "--no-run"];
     parts.push(("build", plainly(cargo(root).args(args))));
     println!("the tests took {} s to build", begun.elapsed().as_secs());
     let beside = Beside::begin(root, simulation);
+    let (command, libraries) = match test_programs(root) {
+        Ok(programs) => programs,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let of_command = selected(root, &["--no-fail-fast"], &command);
+    let of_libraries = selected(root, &["--no-fail-fast", "--lib", "--bins"], &libraries);
+    let documentation = selected(root, &["--no-fail-fast", "--doc"], &BTreeSet::new());
+    parts.push(("tests", tally.side_by_side(vec![vec![of_command], vec![of_libraries, documentation]])));
+    println!("the tests have ended after {} s", begun.elapsed().as_secs());
+    base.end();
+    parts.extend(beside.end());
+    parts.push(("gates", gates(root)));
+    println!("{}", summary(&tally.counts(), &parts, begun.elapsed().as_secs()));
+    ExitCode::from(worst(&parts))
+}
+
+/// Returns the command that runs these test programs and the targets in `args`.
+///
+/// It selects targets and not packages: cargo would compile the dependencies of single packages again, with other
+/// features.
+fn selected(root: &Path, args: &[&str], programs: &BTreeSet<String>) -> Command {
     let mut tests = cargo(root);
-    tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+    tests.args(["test", "--workspace", "--locked"]).args(args);
+    tests.args(programs.iter().flat_map(|name| ["--test", name]));
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         // Tests of a program wait for other processes and for test hosts more than they compute.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         tests.env("RUST_TEST_THREADS", (2 * cores).to_string());
     }
-    parts.push(("cargo test", watched(&mut tests, &mut tally)));
-    println!("the tests have ended after {} s", begun.elapsed().as_secs());
-    base.end();
-    parts.extend(beside.end());
-    parts.push(("gates", gates(root)));
-    println!("{}", summary(&tally, &parts, begun.elapsed().as_secs()));
-    ExitCode::from(worst(&parts))
+    tests
 }
 
 /// Test programs of libraries that take more than 20 seconds: laws, mutants and floods.
@@ -70,29 +90,32 @@ const SLOW: [&str; 5] = ["conformance", "held", "misbehaving", "scripts", "watch
 
 /// Runs the tests of all libraries, which start neither kilter nor a test host, except for the slow test programs. Run
 /// them before each commit.
-///
-/// It selects targets and not packages: cargo would compile the dependencies of single packages again, with other
-/// features.
 pub(crate) fn run_quick(root: &Path) -> ExitCode {
     let begun = Instant::now();
-    let mut tally = TestCounts::default();
-    let programs = match library_tests(root) {
-        Ok(programs) => programs,
+    let quick = test_programs(root).and_then(|(_, libraries)| without_slow(libraries));
+    let quick = match quick {
+        Ok(quick) => quick,
         Err(why) => {
             eprintln!("error: {why}");
             return ExitCode::FAILURE;
         }
     };
-    let mut tests = cargo(root);
-    tests.args(["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins"]);
-    tests.args(programs.iter().flat_map(|name| ["--test", name]));
-    let parts = [("tests", watched(&mut tests, &mut tally))];
-    println!("{}", summary(&tally, &parts, begun.elapsed().as_secs()));
+    let tally = Tally::default();
+    let tests = selected(root, &["--no-fail-fast", "--lib", "--bins"], &quick);
+    let parts = [("tests", tally.side_by_side(vec![vec![tests]]))];
+    println!("{}", summary(&tally.counts(), &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))
 }
 
-/// Returns the names of the quick test programs of all packages except the command.
-fn library_tests(root: &Path) -> Result<BTreeSet<String>, String> {
+fn without_slow(mut programs: BTreeSet<String>) -> Result<BTreeSet<String>, String> {
+    match SLOW.iter().find(|name| !programs.remove(**name)) {
+        Some(name) => Err(format!("there is no slow test program `{name}`")),
+        None => Ok(programs),
+    }
+}
+
+/// Returns the names of the test programs of the command, and of all libraries.
+fn test_programs(root: &Path) -> Result<(BTreeSet<String>, BTreeSet<String>), String> {
     let metadata = output(cargo(root).args(["metadata", "--format-version", "1", "--no-deps", "--locked"]))?;
     let metadata: Value = serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
     let of = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
@@ -103,13 +126,10 @@ fn library_tests(root: &Path) -> Result<BTreeSet<String>, String> {
         let tests = targets.filter(|target| of(target, "kind").iter().any(|kind| kind == "test"));
         tests.filter_map(|target| target["name"].as_str().map(str::to_owned)).collect()
     };
-    let (slow, quick) = (programs(&command), programs(&libraries));
-    if let Some(name) = slow.intersection(&quick).next() {
-        return Err(format!("two packages have a test program `{name}`: rename the one of kilter"));
-    }
-    match SLOW.iter().find(|name| !quick.contains(**name)) {
-        Some(name) => Err(format!("there is no slow test program `{name}`")),
-        None => Ok(quick.into_iter().filter(|name| !SLOW.contains(&name.as_str())).collect()),
+    let (command, libraries) = (programs(&command), programs(&libraries));
+    match command.intersection(&libraries).next() {
+        Some(name) => Err(format!("two packages have a test program `{name}`: rename the one of kilter")),
+        None => Ok((command, libraries)),
     }
 }
 
@@ -199,23 +219,63 @@ impl TestCounts {
     }
 }
 
-/// Runs a program, forwards its output and counts its tests. Returns its exit code.
-fn watched(command: &mut Command, tally: &mut TestCounts) -> u8 {
-    println!("+ {}", shown(command));
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => return not_started(command, &error),
-    };
-    if let Some(stdout) = child.stdout.take() {
-        let mut own = std::io::stdout();
-        for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line);
-            // The reader may have closed the output. The tests are counted in any case.
-            let _ = writeln!(own, "{line}");
-            tally.add(&line);
+/// Counts the tests of several programs, and prints their lines.
+#[derive(Default)]
+struct Tally(Mutex<TestCounts>);
+
+impl Tally {
+    /// Runs sequences of commands at the same time, the commands of a sequence one after the other. Returns the worst
+    /// exit code.
+    fn side_by_side(&self, sequences: Vec<Vec<Command>>) -> u8 {
+        std::thread::scope(|scope| {
+            let run = |commands: Vec<Command>| commands.into_iter().map(|command| self.run(command)).max();
+            let threads: Vec<_> =
+                sequences.into_iter().map(|commands| scope.spawn(move || run(commands).unwrap_or(1))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or(1)).max().unwrap_or(1)
+        })
+    }
+
+    /// Runs a program, forwards its output and counts its tests. Returns its exit code.
+    ///
+    /// The output of failed tests is printed in one piece.
+    fn run(&self, mut command: Command) -> u8 {
+        println!("+ {}", shown(&command));
+        let (output, mut child) = match std::io::pipe().and_then(|(output, input)| {
+            command.stdout(input.try_clone()?).stderr(input);
+            Ok((output, command.spawn()?))
+        }) {
+            Ok(started) => started,
+            Err(error) => return not_started(&command, &error),
+        };
+        // The pipe ends when its last writer closes it.
+        drop(command);
+        let mut block = Vec::new();
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            block.extend_from_slice(&line);
+            block.push(b'\n');
+            let is_result = line.starts_with(b"test result:");
+            if is_result || !block.starts_with(b"failures:") {
+                self.print(&mut block, is_result.then(|| String::from_utf8_lossy(&line)).as_deref());
+            }
+        }
+        self.print(&mut block, None);
+        child.wait().map_or(1, code)
+    }
+
+    /// Prints and removes a block, and counts the line with its result.
+    fn print(&self, block: &mut Vec<u8>, result: Option<&str>) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The reader may have closed the output. The tests are counted in any case.
+        let _ = std::io::stdout().write_all(block);
+        block.clear();
+        if let Some(line) = result {
+            counts.add(line);
         }
     }
-    child.wait().map_or(1, code)
+
+    fn counts(&self) -> TestCounts {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn plainly(command: &mut Command) -> u8 {
@@ -272,6 +332,30 @@ mod tests {
         assert_eq!(tally, TestCounts { programs: 2, passed: 4, failed: 2, ignored: 1 });
     }
 
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    /// Each of two sequences waits for the other one.
+    #[test]
+    fn sequences_run_at_the_same_time_and_all_their_tests_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let in_directory = |script: &str| {
+            let mut command = shell(script);
+            command.current_dir(&directory);
+            command
+        };
+        let passed = |count: u32| format!("echo 'test result: ok. {count} passed; 0 failed; 0 ignored;'");
+        let open = in_directory(&format!("mkfifo f g; echo > f; read x < g; {}", passed(1)));
+        let wait = in_directory(&format!("until [ -p g ]; do :; done; read x < f; echo > g; {} >&2", passed(2)));
+        let last = in_directory(&format!("{}; exit 4", passed(4)));
+        let tally = Tally::default();
+        assert_eq!(tally.side_by_side(vec![vec![open], vec![wait, last]]), 4);
+        assert_eq!(tally.counts(), TestCounts { programs: 3, passed: 7, failed: 0, ignored: 0 });
+    }
+
     #[test]
     fn the_worst_exit_code_counts() {
         assert_eq!(worst(&[("a", 0), ("b", 101), ("c", 1)]), 101);
@@ -292,7 +376,7 @@ mod tests {
 
     #[test]
     fn failed_program_is_reported_with_exit_code() {
-        assert_eq!(watched(Command::new("sh").args(["-c", "exit 3"]), &mut TestCounts::default()), 3);
+        assert_eq!(Tally::default().run(shell("exit 3")), 3);
         assert_eq!(plainly(Command::new("sh").args(["-c", "kill -9 $$"])), 1);
         assert_eq!(plainly(&mut Command::new("/nonexistent/program")), 1);
     }

@@ -8,11 +8,11 @@
 //! - Its conditions can be evaluated.
 
 use kilter_model::{Value, definition};
-use kilter_script::{Machine, Metadata, condition::Clause};
+use kilter_script::{ConditionFacts, Metadata, condition::Clause};
 
 struct Somewhere;
 
-impl Machine for Somewhere {
+impl ConditionFacts for Somewhere {
     fn fact(&self, name: &str) -> Option<Value> {
         (name == "os").then(|| Value::hash([("family", Value::from("debian"))]))
     }

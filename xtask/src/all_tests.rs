@@ -44,7 +44,7 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let base = hosts::begin(root);
-    let tally = Tally::default();
+    let output = TestOutput::default();
     let mut parts: Vec<(&str, u8)> = Vec::new();
     let args = ["test", "--workspace", "--locked", "--no-run"];
     parts.push(("build", plainly(cargo(root).args(args))));
@@ -60,12 +60,12 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     let of_command = selected(root, &["--no-fail-fast"], &command);
     let of_libraries = selected(root, &["--no-fail-fast", "--lib", "--bins"], &libraries);
     let documentation = selected(root, &["--no-fail-fast", "--doc"], &BTreeSet::new());
-    parts.push(("tests", tally.side_by_side(vec![vec![of_command], vec![of_libraries, documentation]])));
+    parts.push(("tests", output.run_in_parallel(vec![vec![of_command], vec![of_libraries, documentation]])));
     println!("the tests have ended after {} s", begun.elapsed().as_secs());
     base.end();
     parts.extend(beside.end());
     parts.push(("gates", gates(root)));
-    println!("{}", summary(&tally.counts(), &parts, begun.elapsed().as_secs()));
+    println!("{}", summary(&output.counts(), &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))
 }
 
@@ -100,10 +100,10 @@ pub(crate) fn run_quick(root: &Path) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let tally = Tally::default();
+    let output = TestOutput::default();
     let tests = selected(root, &["--no-fail-fast", "--lib", "--bins"], &quick);
-    let parts = [("tests", tally.side_by_side(vec![vec![tests]]))];
-    println!("{}", summary(&tally.counts(), &parts, begun.elapsed().as_secs()));
+    let parts = [("tests", output.run_in_parallel(vec![vec![tests]]))];
+    println!("{}", summary(&output.counts(), &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))
 }
 
@@ -221,12 +221,12 @@ impl TestCounts {
 
 /// Counts the tests of several programs, and prints their lines.
 #[derive(Default)]
-struct Tally(Mutex<TestCounts>);
+struct TestOutput(Mutex<TestCounts>);
 
-impl Tally {
+impl TestOutput {
     /// Runs sequences of commands at the same time, the commands of a sequence one after the other. Returns the worst
     /// exit code.
-    fn side_by_side(&self, sequences: Vec<Vec<Command>>) -> u8 {
+    fn run_in_parallel(&self, sequences: Vec<Vec<Command>>) -> u8 {
         std::thread::scope(|scope| {
             let run = |commands: Vec<Command>| commands.into_iter().map(|command| self.run(command)).max();
             let threads: Vec<_> =
@@ -303,8 +303,8 @@ fn worst(parts: &[(&str, u8)]) -> u8 {
     parts.iter().map(|(_, code)| *code).max().unwrap_or(1)
 }
 
-fn summary(tally: &TestCounts, parts: &[(&str, u8)], seconds: u64) -> String {
-    let TestCounts { programs, passed, failed, ignored } = tally;
+fn summary(output: &TestCounts, parts: &[(&str, u8)], seconds: u64) -> String {
+    let TestCounts { programs, passed, failed, ignored } = output;
     let mut text =
         format!("xtask test: {passed} passed, {failed} failed, {ignored} ignored in {programs} test programs");
     for (name, code) in parts {
@@ -321,15 +321,15 @@ mod tests {
 
     #[test]
     fn the_lines_of_test_programs_are_counted() {
-        let mut tally = TestCounts::default();
+        let mut output = TestCounts::default();
         for line in [
             "running 4 tests",
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
             "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
         ] {
-            tally.add(line);
+            output.add(line);
         }
-        assert_eq!(tally, TestCounts { programs: 2, passed: 4, failed: 2, ignored: 1 });
+        assert_eq!(output, TestCounts { programs: 2, passed: 4, failed: 2, ignored: 1 });
     }
 
     fn shell(script: &str) -> Command {
@@ -351,9 +351,9 @@ mod tests {
         let open = in_directory(&format!("mkfifo f g; echo > f; read x < g; {}", passed(1)));
         let wait = in_directory(&format!("until [ -p g ]; do :; done; read x < f; echo > g; {} >&2", passed(2)));
         let last = in_directory(&format!("{}; exit 4", passed(4)));
-        let tally = Tally::default();
-        assert_eq!(tally.side_by_side(vec![vec![open], vec![wait, last]]), 4);
-        assert_eq!(tally.counts(), TestCounts { programs: 3, passed: 7, failed: 0, ignored: 0 });
+        let output = TestOutput::default();
+        assert_eq!(output.run_in_parallel(vec![vec![open], vec![wait, last]]), 4);
+        assert_eq!(output.counts(), TestCounts { programs: 3, passed: 7, failed: 0, ignored: 0 });
     }
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn failed_program_is_reported_with_exit_code() {
-        assert_eq!(Tally::default().run(shell("exit 3")), 3);
+        assert_eq!(TestOutput::default().run(shell("exit 3")), 3);
         assert_eq!(plainly(Command::new("sh").args(["-c", "kill -9 $$"])), 1);
         assert_eq!(plainly(&mut Command::new("/nonexistent/program")), 1);
     }

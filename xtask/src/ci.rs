@@ -8,16 +8,17 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::step::{cargo, installed, output, succeeds};
-use crate::{all_tests, docs, layers};
+use crate::{all_tests, docs, layers, type_names};
 
 /// Version of cargo-deny for `deny.toml`.
 const CARGO_DENY: &str = "0.20.2";
 
 type CiStep = (&'static str, fn(&Path) -> Result<(), String>);
 
-const STEPS: [CiStep; 6] = [
+const STEPS: [CiStep; 7] = [
     ("fmt", |root| succeeds(cargo(root).args(["fmt", "--all", "--", "--check"]))),
     ("layers", |root| tell(layers::run(root))),
+    ("type names", |root| tell(type_names::run(root))),
     ("clippy", clippy),
     ("doc", rustdoc),
     ("docs", |root| tell(docs::run(root, docs::Pages::Check))),

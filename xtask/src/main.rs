@@ -25,6 +25,7 @@ mod package;
 mod requirements;
 mod server;
 mod step;
+mod type_names;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ use all_tests::Simulation;
 
 const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | \
                      package [--try] | measure [--gates] [NAME...] | \
-                     server [--shuffles N] [--graphs N] [--seed S] | layers | docs [--check]";
+                     server [--shuffles N] [--graphs N] [--seed S] | layers | type-names | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         ["package"] => told(package::run(&root)),
         ["package", "--try"] => told(package::try_packages(&root)),
         ["layers"] => told(layers::run(&root)),
+        ["type-names"] => told(type_names::run(&root)),
         ["docs"] => told(docs::run(&root, docs::Pages::Write)),
         ["docs", "--check"] => told(docs::run(&root, docs::Pages::Check)),
         ["--help" | "-h" | "help"] => {

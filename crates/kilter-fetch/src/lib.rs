@@ -115,7 +115,7 @@ pub enum FetchError {
     Write(#[source] io::Error),
 }
 
-enum Message {
+enum TransferMessage {
     Chunk(Vec<u8>),
     End(Result<Answer, FetchError>),
 }
@@ -140,14 +140,14 @@ pub fn get(
     // A call of the network cannot be interrupted. The thread ends by its timeouts.
     let started = std::thread::Builder::new().name("download".into()).spawn(move || {
         let end = transfer.run(&sender);
-        let _ = sender.send(Message::End(end));
+        let _ = sender.send(TransferMessage::End(end));
     });
     started.map_err(|error| FetchError::Transport(format!("cannot start a thread: {error}")))?;
     receive(&receiver, cancel, take)
 }
 
 fn receive(
-    receiver: &Receiver<Message>,
+    receiver: &Receiver<TransferMessage>,
     cancel: &AtomicBool,
     take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<Answer, FetchError> {
@@ -156,8 +156,8 @@ fn receive(
             return Err(FetchError::Cancelled);
         }
         match receiver.recv_timeout(CANCEL_INTERVAL) {
-            Ok(Message::Chunk(chunk)) => take(&chunk).map_err(FetchError::Write)?,
-            Ok(Message::End(end)) => return end,
+            Ok(TransferMessage::Chunk(chunk)) => take(&chunk).map_err(FetchError::Write)?,
+            Ok(TransferMessage::End(end)) => return end,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(FetchError::Transport("the download ended".into())),
         }
@@ -172,7 +172,7 @@ struct Transfer {
 }
 
 impl Transfer {
-    fn run(&self, sender: &SyncSender<Message>) -> Result<Answer, FetchError> {
+    fn run(&self, sender: &SyncSender<TransferMessage>) -> Result<Answer, FetchError> {
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let response = self.request(&url)?;
@@ -214,7 +214,7 @@ impl Transfer {
         request.call().map_err(|error| FetchError::Transport(error.to_string()))
     }
 
-    fn content(&self, response: Response<Body>, sender: &SyncSender<Message>) -> Result<Answer, FetchError> {
+    fn content(&self, response: Response<Body>, sender: &SyncSender<TransferMessage>) -> Result<Answer, FetchError> {
         let validators =
             Validators { etag: header(&response, "ETag"), last_modified: header(&response, "Last-Modified") };
         let too_large = || FetchError::TooLarge(self.max_bytes);
@@ -231,7 +231,7 @@ impl Transfer {
                 return Ok(Answer::Content(validators));
             }
             left = left.checked_sub(count as u64).ok_or_else(too_large)?;
-            if sender.send(Message::Chunk(chunk[..count].to_vec())).is_err() {
+            if sender.send(TransferMessage::Chunk(chunk[..count].to_vec())).is_err() {
                 // The caller has ended.
                 return Err(FetchError::Cancelled);
             }

@@ -27,7 +27,7 @@ pub fn format(id: SourceId, sources: &Sources) -> Result<String, Vec<Diagnostic>
     }
     let layout = LayoutOptions { print_width: WIDTH, ..LayoutOptions::default() };
     let options = FormatOptions { layout, ..FormatOptions::default() };
-    let unchanged = |formatted: &String| Content::of(formatted) == Content::of(&source.text);
+    let unchanged = |formatted: &String| FormatContent::of(formatted) == FormatContent::of(&source.text);
     match pretty_yaml::format_text(&source.text, &options) {
         Ok(formatted) if unchanged(&formatted) => Ok(formatted),
         _ => Err(vec![
@@ -39,16 +39,16 @@ pub fn format(id: SourceId, sources: &Sources) -> Result<String, Vec<Diagnostic>
 
 /// Content of a text without its layout.
 #[derive(Debug, PartialEq, Eq)]
-struct Content {
+struct FormatContent {
     /// Values in their order. A plain text differs from a quoted one, because `yes` differs from `"yes"`.
     values: Vec<String>,
     /// Comments in alphabetical order, because the layout may move one to the next line.
     comments: Vec<String>,
 }
 
-impl Content {
+impl FormatContent {
     /// Reads a text; none if it is not YAML.
-    fn of(text: &str) -> Option<Content> {
+    fn of(text: &str) -> Option<FormatContent> {
         let options = granit_parser::options! { emit_unresolved_aliases: true, emit_comments: true };
         let (mut values, mut comments) = (Vec::new(), Vec::new());
         for next in Parser::new_from_str_with_options(text, options) {
@@ -65,7 +65,7 @@ impl Content {
             }
         }
         comments.sort_unstable();
-        Some(Content { values, comments })
+        Some(FormatContent { values, comments })
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn content_distinguishes_values_and_comments() {
-        let of = |text: &str| Content::of(text).unwrap();
+        let of = |text: &str| FormatContent::of(text).unwrap();
         assert_eq!(of("a: [1, 2] # x"), of("# x\na:\n  - 1\n  - 2\n"));
         for other in ["a: ['1', 2] # x", "a: [1, 2]", "a: [1, 2] # y", "a: [2, 1] # x", "b: [1, 2] # x"] {
             assert_ne!(of("a: [1, 2] # x"), of(other), "{other}");

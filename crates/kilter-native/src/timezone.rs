@@ -256,13 +256,13 @@ mod tests {
 
     use super::*;
 
-    struct Machine {
+    struct TimezoneFixture {
         root: tempfile::TempDir,
         provider: TimezoneProvider,
     }
 
-    impl Machine {
-        fn new() -> Machine {
+    impl TimezoneFixture {
+        fn new() -> TimezoneFixture {
             let root = tempfile::tempdir().unwrap();
             for directory in ["etc", "usr/share/zoneinfo/Europe", "usr/share/zoneinfo/Etc"] {
                 std::fs::create_dir_all(root.path().join(directory)).unwrap();
@@ -272,7 +272,7 @@ mod tests {
             }
             std::fs::write(root.path().join("usr/share/zoneinfo/zone.tab"), "# text").unwrap();
             let provider = TimezoneProvider::new(root.path());
-            Machine { root, provider }
+            TimezoneFixture { root, provider }
         }
 
         fn link(&self) -> String {
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn link_and_file_change_together() {
-        let machine = Machine::new();
+        let machine = TimezoneFixture::new();
         let file = machine.root.path().join("etc/timezone");
         assert!(machine.set("Etc/UTC", Mode::Apply).is_done());
         assert!(!file.exists(), "a machine without /etc/timezone gets none");
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn relative_link_and_copy_are_understood() {
-        let machine = Machine::new();
+        let machine = TimezoneFixture::new();
         let link = machine.root.path().join("etc/localtime");
         std::os::unix::fs::symlink("../usr/share/zoneinfo/Etc/UTC", &link).unwrap();
         assert_eq!(machine.differences("Etc/UTC"), []);
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn unknown_zone_is_refused() {
-        let machine = Machine::new();
+        let machine = TimezoneFixture::new();
         for mode in [Mode::Preview, Mode::Apply] {
             let outcome = format!("{:?}", machine.set("Europe/Berlim", mode));
             assert!(outcome.contains("there is no time zone `Europe/Berlim`"), "{outcome}");

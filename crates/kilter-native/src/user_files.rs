@@ -216,9 +216,9 @@ mod tests {
     use super::*;
     use crate::accounts::fake::Fake;
 
-    struct Names(Vec<&'static str>);
+    struct UserNames(Vec<&'static str>);
 
-    impl EntryFile for Names {
+    impl EntryFile for UserNames {
         const TYPE: &'static str = "entry";
         const NOUN: &'static str = "an entry";
         const PLACE: &'static str = "in the files";
@@ -230,16 +230,16 @@ mod tests {
 
     const PASSWD: &str = "root:x:0:0::/root:/bin/sh\neve:x:1:1::/home/eve:/bin/sh\n";
 
-    fn bench() -> (Fake, Accounts, UserFiles<Names>) {
+    fn bench() -> (Fake, Accounts, UserFiles<UserNames>) {
         let fake = Fake::new(PASSWD, "", "");
         let accounts = Accounts::new(fake.system());
-        let root = Names(vec!["both", "eve:daily", "twice", "twice"]);
-        let files = [("root", Ok(root)), ("eve", Ok(Names(vec!["both", "mine", "nobody:x"])))];
+        let root = UserNames(vec!["both", "eve:daily", "twice", "twice"]);
+        let files = [("root", Ok(root)), ("eve", Ok(UserNames(vec!["both", "mine", "nobody:x"])))];
         (fake, accounts, files.into_iter().map(|(user, file)| (user.into(), file)).collect())
     }
 
     fn resolved<'t>(accounts: &Accounts, title: &'t str, user: Option<&str>) -> Result<EntryTitle<'t>, EcoString> {
-        EntryTitle::resolve::<Names>(accounts, &Context::empty(), title, user)
+        EntryTitle::resolve::<UserNames>(accounts, &Context::empty(), title, user)
     }
 
     #[derive(Default)]
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn owner_is_the_only_user_with_the_entry() {
         let (_fake, accounts, mut files) = bench();
-        let owner = |files: &UserFiles<Names>, title, user| {
+        let owner = |files: &UserFiles<UserNames>, title, user| {
             files.owner(&resolved(&accounts, title, user).unwrap(), false).map(|owner| owner.cloned())
         };
         assert_eq!(owner(&files, "mine", None), Ok(Some("eve".into())));

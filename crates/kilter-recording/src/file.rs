@@ -13,7 +13,7 @@ pub const VERSION: u64 = 2;
 
 /// Line of a recording.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Line {
+pub(crate) enum RecordLine {
     /// The first line, which identifies a recording.
     Header {
         /// Version of kilter that made it.
@@ -44,12 +44,14 @@ pub(crate) enum Line {
     },
 }
 
-impl Line {
+impl RecordLine {
     /// Returns the line with placeholders for secrets.
-    pub(crate) fn masked(&self, masker: &SecretMasker) -> Line {
+    pub(crate) fn masked(&self, masker: &SecretMasker) -> RecordLine {
         match self {
-            Line::Command(words) => Line::Command(words.iter().map(|word| masker.hide_bytes(word)).collect()),
-            Line::Query { what, of, answer } => Line::Query {
+            RecordLine::Command(words) => {
+                RecordLine::Command(words.iter().map(|word| masker.hide_bytes(word)).collect())
+            }
+            RecordLine::Query { what, of, answer } => RecordLine::Query {
                 what: what.clone(),
                 of: masker.hide_json(of.clone()),
                 answer: if is_metadata(what) {
@@ -58,8 +60,8 @@ impl Line {
                     masker.hide_json(answer.clone())
                 },
             },
-            Line::Exchange { number, exchange } => {
-                Line::Exchange { number: *number, exchange: Box::new(exchange.masked(masker)) }
+            RecordLine::Exchange { number, exchange } => {
+                RecordLine::Exchange { number: *number, exchange: Box::new(exchange.masked(masker)) }
             }
             other => other.clone(),
         }
@@ -67,17 +69,19 @@ impl Line {
 
     fn to_json(&self) -> Json {
         match self {
-            Line::Header { kilter_version } => json!({ "kilter_recording": VERSION, "kilter_version": kilter_version }),
-            Line::Command(words) => json!({ "command": words.iter().map(|word| text(word)).collect::<Vec<_>>() }),
-            Line::Query { what, of, answer } => json!({ "asked": what, "of": of, "answer": answer }),
-            Line::Exchange { number, exchange } => {
+            RecordLine::Header { kilter_version } => {
+                json!({ "kilter_recording": VERSION, "kilter_version": kilter_version })
+            }
+            RecordLine::Command(words) => json!({ "command": words.iter().map(|word| text(word)).collect::<Vec<_>>() }),
+            RecordLine::Query { what, of, answer } => json!({ "asked": what, "of": of, "answer": answer }),
+            RecordLine::Exchange { number, exchange } => {
                 let mut json = json!({ "exchange": number });
                 if let (Some(json), Json::Object(exchange)) = (json.as_object_mut(), exchange.to_json()) {
                     json.extend(exchange);
                 }
                 json
             }
-            Line::Ended { exit } => json!({ "ended": { "exit": exit } }),
+            RecordLine::Ended { exit } => json!({ "ended": { "exit": exit } }),
         }
     }
 
@@ -85,31 +89,31 @@ impl Line {
     ///
     /// # Errors
     /// A description of the damage.
-    pub(crate) fn parse(line: &str) -> Result<Line, String> {
+    pub(crate) fn parse(line: &str) -> Result<RecordLine, String> {
         let json: Json = serde_json::from_str(line)
             .map_err(|error| if error.is_eof() { "it is cut off".to_owned() } else { "it is not JSON".to_owned() })?;
-        Line::from_json(&json).ok_or_else(|| "it is not a line of a recording".to_owned())
+        RecordLine::from_json(&json).ok_or_else(|| "it is not a line of a recording".to_owned())
     }
 
-    fn from_json(json: &Json) -> Option<Line> {
+    fn from_json(json: &Json) -> Option<RecordLine> {
         if let Some(version) = json.get("kilter_recording") {
             let kilter_version = json.get("kilter_version")?.as_str()?.to_owned();
-            return (version.as_u64() == Some(VERSION)).then_some(Line::Header { kilter_version });
+            return (version.as_u64() == Some(VERSION)).then_some(RecordLine::Header { kilter_version });
         }
         if let Some(words) = json.get("command") {
-            return words.as_array()?.iter().map(bytes).collect::<Option<_>>().map(Line::Command);
+            return words.as_array()?.iter().map(bytes).collect::<Option<_>>().map(RecordLine::Command);
         }
         if let Some(what) = json.get("asked") {
             let (of, answer) = (json.get("of")?.clone(), json.get("answer")?.clone());
-            return Some(Line::Query { what: what.as_str()?.to_owned(), of, answer });
+            return Some(RecordLine::Query { what: what.as_str()?.to_owned(), of, answer });
         }
         if let Some(number) = json.get("exchange") {
             let number = usize::try_from(number.as_u64()?).ok()?;
-            return Some(Line::Exchange { number, exchange: Box::new(RecordedExchange::from_json(json)?) });
+            return Some(RecordLine::Exchange { number, exchange: Box::new(RecordedExchange::from_json(json)?) });
         }
         let exit = json.get("ended")?.get("exit")?;
         let code = exit.as_u64().and_then(|code| u8::try_from(code).ok());
-        (exit.is_null() || code.is_some()).then_some(Line::Ended { exit: code })
+        (exit.is_null() || code.is_some()).then_some(RecordLine::Ended { exit: code })
     }
 }
 
@@ -149,7 +153,7 @@ fn bytes(json: &Json) -> Option<Vec<u8>> {
 }
 
 /// Writes a complete line with one call.
-pub(crate) fn write(file: &mut File, line: &Line) -> io::Result<()> {
+pub(crate) fn write(file: &mut File, line: &RecordLine) -> io::Result<()> {
     file.write_all(format!("{}\n", line.to_json()).as_bytes())
 }
 
@@ -160,7 +164,7 @@ pub struct Unreadable(pub String);
 /// Query with its answer.
 #[derive(Debug)]
 pub(crate) enum Entry {
-    /// External query: see [`Line::Query`].
+    /// External query: see [`RecordLine::Query`].
     Query { what: String, of: Json, answer: Json },
     /// Call of a script, by its number.
     Exchange { number: usize, exchange: Box<RecordedExchange> },
@@ -204,7 +208,8 @@ impl Recording {
                 break;
             }
             let whole = line.last() == Some(&b'\n');
-            let parsed = std::str::from_utf8(&line).map_err(|_| "it is not UTF-8".to_owned()).and_then(Line::parse);
+            let parsed =
+                std::str::from_utf8(&line).map_err(|_| "it is not UTF-8".to_owned()).and_then(RecordLine::parse);
             match parsed {
                 Ok(_) if ended => {
                     return Err(Unreadable(format!("{shown}:{number}: there is text after the end of the recording")));
@@ -232,13 +237,13 @@ impl Recording {
     }
 
     /// Adds a line; returns true if it is the last line.
-    fn take(&mut self, line: Line) -> bool {
+    fn take(&mut self, line: RecordLine) -> bool {
         match line {
-            Line::Header { .. } => {}
-            Line::Command(words) => self.words = words,
-            Line::Query { what, of, answer } => self.entries.push(Entry::Query { what, of, answer }),
-            Line::Exchange { number, exchange } => self.entries.push(Entry::Exchange { number, exchange }),
-            Line::Ended { exit } => {
+            RecordLine::Header { .. } => {}
+            RecordLine::Command(words) => self.words = words,
+            RecordLine::Query { what, of, answer } => self.entries.push(Entry::Query { what, of, answer }),
+            RecordLine::Exchange { number, exchange } => self.entries.push(Entry::Exchange { number, exchange }),
+            RecordLine::Ended { exit } => {
                 self.exit = exit;
                 return true;
             }
@@ -273,8 +278,8 @@ fn header(reader: &mut impl BufRead, path: &Path) -> Result<String, Unreadable> 
         }
         None => return Err(no_recording()),
     }
-    match Line::from_json(&json) {
-        Some(Line::Header { kilter_version }) => Ok(kilter_version),
+    match RecordLine::from_json(&json) {
+        Some(RecordLine::Header { kilter_version }) => Ok(kilter_version),
         _ => Err(Unreadable(format!("{shown}:1: it is not a line of a recording"))),
     }
 }

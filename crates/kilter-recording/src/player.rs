@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use crate::file::{Entry, Recording};
 use crate::recordable::Recordable;
-use crate::subject::Subject;
+use crate::subject::RecordedSubject;
 
 /// Maximum size of a query in messages, in bytes.
 const MAX_SHOWN_BYTES: usize = 2000;
@@ -35,7 +35,7 @@ struct PlayerState {
 /// Query with its answer.
 struct RecordedQuery {
     entry: Entry,
-    subject: Subject,
+    subject: RecordedSubject,
     /// Number of changes before it.
     before: usize,
     is_made: bool,
@@ -47,7 +47,7 @@ impl Player {
         let mut state =
             PlayerState { events: Vec::new(), same: HashMap::new(), changes: Vec::new(), divergences: Vec::new() };
         for entry in recording.entries {
-            let (at, subject) = (state.events.len(), Subject::of(&entry));
+            let (at, subject) = (state.events.len(), RecordedSubject::of(&entry));
             state.same.entry(key(&entry)).or_default().push(at);
             let (before, is_change) = (state.changes.len(), subject.is_change);
             state.events.push(RecordedQuery { entry, subject, before, is_made: false });

@@ -12,7 +12,7 @@ use kilter_provider::Registry;
 use kilter_script::recorded::{RecordedExchange, SecretMasker};
 use serde_json::Value as Json;
 
-use crate::file::{self, Line};
+use crate::file::{self, RecordLine};
 
 /// Writes a recording line by line.
 pub struct Recorder {
@@ -24,7 +24,7 @@ struct RecorderState {
     file: File,
     masker: SecretMasker,
     /// Lines that are held back until their secrets are known.
-    held: Option<Vec<Line>>,
+    held: Option<Vec<RecordLine>>,
     /// Number of known secrets when the first line was written.
     known: usize,
     /// Number of exchanges so far.
@@ -53,8 +53,8 @@ impl Recorder {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut masker = SecretMasker::default();
         replaced.iter().for_each(|text| masker.learn(text));
-        file::write(&mut file, &Line::Header { kilter_version: env!("CARGO_PKG_VERSION").to_owned() })?;
-        let held = Some(vec![Line::Command(words.to_vec())]);
+        file::write(&mut file, &RecordLine::Header { kilter_version: env!("CARGO_PKG_VERSION").to_owned() })?;
+        let held = Some(vec![RecordLine::Command(words.to_vec())]);
         let state =
             RecorderState { file, masker, held, known: 0, exchanges: 0, sensitive: BTreeMap::new(), failure: None };
         Ok(Recorder { path: path.to_owned(), state: Mutex::new(state) })
@@ -83,7 +83,7 @@ impl Recorder {
 
     /// Writes a query and its answer.
     pub(crate) fn asked(&self, what: &str, of: Json, answer: Json) {
-        self.state().line(Line::Query { what: what.to_owned(), of, answer });
+        self.state().line(RecordLine::Query { what: what.to_owned(), of, answer });
     }
 
     /// Writes an exchange with a script.
@@ -92,7 +92,7 @@ impl Recorder {
         state.exchanges += 1;
         let number = state.exchanges;
         state.learn_written(&exchange);
-        state.line(Line::Exchange { number, exchange: Box::new(exchange) });
+        state.line(RecordLine::Exchange { number, exchange: Box::new(exchange) });
     }
 
     /// Marks the point at which all secrets of the earlier lines are known.
@@ -107,7 +107,7 @@ impl Recorder {
     pub fn end(&self, exit: Option<u8>) -> io::Result<RecordingSummary> {
         let mut state = self.state();
         state.settle();
-        state.line(Line::Ended { exit });
+        state.line(RecordLine::Ended { exit });
         if let Some(failure) = state.failure.take() {
             return Err(failure);
         }
@@ -135,7 +135,7 @@ fn outputs(exchange: &RecordedExchange) -> Vec<&[u8]> {
 }
 
 impl RecorderState {
-    fn line(&mut self, line: Line) {
+    fn line(&mut self, line: RecordLine) {
         match &mut self.held {
             Some(held) => held.push(line),
             None => self.write(&line),
@@ -159,7 +159,7 @@ impl RecorderState {
         let held = self.held.take().unwrap_or_default();
         // Some scripts ran before the sensitive attributes were known.
         for line in &held {
-            if let Line::Exchange { exchange, .. } = line {
+            if let RecordLine::Exchange { exchange, .. } = line {
                 self.learn_written(exchange);
             }
         }
@@ -169,7 +169,7 @@ impl RecorderState {
         held.iter().for_each(|line| self.write(line));
     }
 
-    fn write(&mut self, line: &Line) {
+    fn write(&mut self, line: &RecordLine) {
         if self.failure.is_none() {
             self.failure = file::write(&mut self.file, &line.masked(&self.masker)).err();
         }
@@ -198,7 +198,7 @@ fn rewritten(path: &Path, new: &Path, masker: &SecretMasker) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
     for line in BufReader::new(File::open(path)?).lines() {
         let line = line?;
-        let parsed = Line::parse(&line).map_err(io::Error::other)?;
+        let parsed = RecordLine::parse(&line).map_err(io::Error::other)?;
         file::write(&mut file, &parsed.masked(masker))?;
     }
     file.sync_all()

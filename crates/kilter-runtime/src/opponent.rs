@@ -63,7 +63,7 @@ pub(crate) fn own_path<'a>(name: &'a str, watches: &[WatchSource]) -> Option<&'a
 
 /// Last process that a watch, or one before it, recorded.
 #[derive(Default)]
-struct Recorded {
+struct RecordedOpponent {
     last: Option<Opponent>,
     /// True if the process was recorded after the last repair.
     is_new: bool,
@@ -71,7 +71,7 @@ struct Recorded {
 
 /// Records the last process that changes a path, until it is dropped.
 pub(crate) struct OpponentWatch {
-    recorded: Arc<Mutex<Recorded>>,
+    recorded: Arc<Mutex<RecordedOpponent>>,
     stop: Arc<OwnedFd>,
     directory: DirectoryId,
 }
@@ -122,7 +122,7 @@ impl OpponentWatch {
     }
 }
 
-fn lock(recorded: &Mutex<Recorded>) -> MutexGuard<'_, Recorded> {
+fn lock(recorded: &Mutex<RecordedOpponent>) -> MutexGuard<'_, RecordedOpponent> {
     recorded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -159,7 +159,7 @@ impl EventGroup {
 
     /// Records until the stop. A thread of its own reads events at once, because a program such as `chmod` ends
     /// immediately.
-    fn record(&mut self, recorded: &Mutex<Recorded>, stop: &OwnedFd) {
+    fn record(&mut self, recorded: &Mutex<RecordedOpponent>, stop: &OwnedFd) {
         loop {
             let mut all = [PollFd::new(&self.fanotify, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             let is_stopped = match poll(&mut all, None) {
@@ -168,7 +168,7 @@ impl EventGroup {
                 Err(_) => return,
             };
             if let Some(opponent) = self.read() {
-                *lock(recorded) = Recorded { last: Some(opponent), is_new: true };
+                *lock(recorded) = RecordedOpponent { last: Some(opponent), is_new: true };
             }
             if is_stopped {
                 return;

@@ -51,7 +51,7 @@ mod turns;
 mod var_dir;
 pub mod yaml;
 
-pub use condition::{Condition, ConditionResult, Machine};
+pub use condition::{Condition, ConditionFacts, ConditionResult};
 pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, LineParser, ProtocolError, Record,
     RecordError, Refusal, Reply, Request, Update, WatchLine,

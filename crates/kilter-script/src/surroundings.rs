@@ -13,7 +13,7 @@ use kilter_process::{Capture, Environment, Invocation, which};
 use kilter_provider::PROGRAM;
 
 use crate::channel::{Historian, NoHistorian};
-use crate::condition::Machine;
+use crate::condition::ConditionFacts;
 use crate::exchange::{ProcessRunner, ScriptRunner};
 
 /// Function that returns a top-level fact by name.
@@ -178,7 +178,7 @@ impl Default for ScriptEnvironment {
     }
 }
 
-impl Machine for ScriptEnvironment {
+impl ConditionFacts for ScriptEnvironment {
     fn fact(&self, name: &str) -> Option<Value> {
         (self.facts)(name)
     }

@@ -4,16 +4,16 @@
 //! keys without line breaks, and `for_each` over a variable. It panics if a text has another form.
 
 /// A resource with its attributes.
-struct Resource {
+struct DeclaredResource {
     /// Type and title: `file[/etc/motd]`.
     reference: String,
     /// Attributes: name, value in the line of the name, and the lines below it.
-    attributes: Vec<Entry>,
+    attributes: Vec<DeclaredEntry>,
 }
 
 /// Entry of a mapping.
 #[derive(Clone)]
-struct Entry {
+struct DeclaredEntry {
     key: String,
     /// Value in the line of the key; empty if it is below.
     value: String,
@@ -25,7 +25,7 @@ struct Entry {
 pub struct Declarations {
     /// Entries of `vars` as text.
     vars: Vec<String>,
-    resources: Vec<Resource>,
+    resources: Vec<DeclaredResource>,
 }
 
 impl Declarations {
@@ -36,12 +36,12 @@ impl Declarations {
     /// If a text does not have the layout of the examples.
     #[must_use]
     pub fn new(texts: &[String]) -> Declarations {
-        let files: Vec<Vec<Entry>> = texts.iter().map(|text| entries(text.lines(), 0)).collect();
-        let section = |file: &[Entry], name: &str| {
+        let files: Vec<Vec<DeclaredEntry>> = texts.iter().map(|text| entries(text.lines(), 0)).collect();
+        let section = |file: &[DeclaredEntry], name: &str| {
             let section = file.iter().find(|section| section.key == name);
-            section.map(Entry::entries).unwrap_or_default()
+            section.map(DeclaredEntry::entries).unwrap_or_default()
         };
-        let vars: Vec<Entry> = files.iter().flat_map(|file| section(file, "vars")).collect();
+        let vars: Vec<DeclaredEntry> = files.iter().flat_map(|file| section(file, "vars")).collect();
         let mut resources = Vec::new();
         for file in &files {
             let defaults = section(file, "defaults");
@@ -67,7 +67,7 @@ impl Declarations {
     /// Returns the names of the packages that are declared as installed.
     #[must_use]
     pub fn packages(&self) -> Vec<&str> {
-        let is_absent = |resource: &&Resource| {
+        let is_absent = |resource: &&DeclaredResource| {
             resource.attributes.iter().any(|attribute| attribute.key == "ensure" && attribute.value == "absent")
         };
         let present = self.resources.iter().filter(|resource| !is_absent(resource));
@@ -96,25 +96,25 @@ impl Declarations {
     }
 }
 
-fn document(vars: &[&String], resources: &[&Resource]) -> String {
+fn document(vars: &[&String], resources: &[&DeclaredResource]) -> String {
     let mut text = String::new();
     if !vars.is_empty() {
         text += "vars:\n";
         vars.iter().for_each(|entry| text += entry);
     }
     text += if resources.is_empty() { "resources: {}\n" } else { "resources:\n" };
-    for Resource { reference, attributes } in resources {
+    for DeclaredResource { reference, attributes } in resources {
         text += &format!("  {reference}:{}\n", if attributes.is_empty() { " {}" } else { "" });
         attributes.iter().for_each(|attribute| text += &attribute.text(4));
     }
     text
 }
 
-impl Resource {
+impl DeclaredResource {
     /// Adds the defaults of the type, and removes attributes without a value.
-    fn with(mut self, defaults: &[Entry]) -> Resource {
+    fn with(mut self, defaults: &[DeclaredEntry]) -> DeclaredResource {
         let of_type = self.reference.split('[').next().expect("a split has a first part");
-        for default in defaults.iter().filter(|default| default.key == of_type).flat_map(Entry::entries) {
+        for default in defaults.iter().filter(|default| default.key == of_type).flat_map(DeclaredEntry::entries) {
             if !self.attributes.iter().any(|attribute| attribute.key == default.key) {
                 self.attributes.push(default);
             }
@@ -124,9 +124,9 @@ impl Resource {
     }
 }
 
-impl Entry {
+impl DeclaredEntry {
     /// Returns the entries of its value: of a mapping, of a flow mapping, or the elements of a flow list.
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<DeclaredEntry> {
         if self.value.is_empty() {
             return entries(self.below.iter().map(String::as_str), indentation(&self.below));
         }
@@ -136,21 +136,21 @@ impl Entry {
             let list = list.strip_suffix(']').expect("a list ends with ]");
             return parts(list)
                 .into_iter()
-                .map(|value| Entry { key: plain(value), value: value.to_owned(), below: Vec::new() })
+                .map(|value| DeclaredEntry { key: plain(value), value: value.to_owned(), below: Vec::new() })
                 .collect();
         }
         let Some(mapping) = flow.strip_prefix('{') else { panic!("{}: `{flow}` is no mapping", self.key) };
         let mapping = mapping.strip_suffix('}').expect("a mapping ends with }");
-        parts(mapping).into_iter().map(Entry::of_line).collect()
+        parts(mapping).into_iter().map(DeclaredEntry::of_line).collect()
     }
 
     /// Reads `key: value` or `key:`.
-    fn of_line(line: &str) -> Entry {
+    fn of_line(line: &str) -> DeclaredEntry {
         let (key, value) = line
             .split_once(": ")
             .or_else(|| Some((line.strip_suffix(':')?, "")))
             .unwrap_or_else(|| panic!("`{line}` has no key"));
-        Entry { key: plain(key), value: value.trim().to_owned(), below: Vec::new() }
+        DeclaredEntry { key: plain(key), value: value.trim().to_owned(), below: Vec::new() }
     }
 
     /// Returns the entry as text, with this indentation of the key.
@@ -169,8 +169,8 @@ impl Entry {
 }
 
 /// Returns the entries of a mapping whose keys have this indentation.
-fn entries<'t>(lines: impl Iterator<Item = &'t str>, indent: usize) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+fn entries<'t>(lines: impl Iterator<Item = &'t str>, indent: usize) -> Vec<DeclaredEntry> {
+    let mut entries: Vec<DeclaredEntry> = Vec::new();
     for line in lines {
         let depth = line.len() - line.trim_start().len();
         let is_of_value = line.trim().is_empty() || depth > indent;
@@ -178,7 +178,7 @@ fn entries<'t>(lines: impl Iterator<Item = &'t str>, indent: usize) -> Vec<Entry
             // The end of a flow mapping, which is as deep as its key.
             Some(last) if is_of_value || line.trim() == "}" => last.below.push(line.to_owned()),
             _ if is_of_value || line.trim_start().starts_with('#') => {}
-            _ => entries.push(Entry::of_line(line.trim())),
+            _ => entries.push(DeclaredEntry::of_line(line.trim())),
         }
     }
     entries
@@ -224,13 +224,13 @@ fn quoted(key: &str) -> String {
 }
 
 /// Splits the declaration of several titles.
-fn singles(entry: &Entry) -> Vec<Resource> {
+fn singles(entry: &DeclaredEntry) -> Vec<DeclaredResource> {
     if entry.key.ends_with(']') {
         let attributes = if entry.value.is_empty() && entry.below.is_empty() { Vec::new() } else { entry.entries() };
-        return vec![Resource { reference: entry.key.clone(), attributes }];
+        return vec![DeclaredResource { reference: entry.key.clone(), attributes }];
     }
     let first = entry.below.first().map(|line| line.trim_start());
-    let groups: Vec<Vec<Entry>> = if first.is_some_and(|line| line.starts_with("- ")) {
+    let groups: Vec<Vec<DeclaredEntry>> = if first.is_some_and(|line| line.starts_with("- ")) {
         let indent = indentation(&entry.below);
         let mut groups: Vec<Vec<String>> = Vec::new();
         for line in entry.below.iter().filter(|line| !line.trim_start().starts_with('#')) {
@@ -243,7 +243,7 @@ fn singles(entry: &Entry) -> Vec<Resource> {
     } else {
         vec![entry.entries()]
     };
-    let of_group = |mut group: Vec<Entry>| {
+    let of_group = |mut group: Vec<DeclaredEntry>| {
         let titles =
             group.iter().position(|attribute| attribute.key == "titles").expect("a type without a title has titles");
         let titles = group.remove(titles);
@@ -253,36 +253,36 @@ fn singles(entry: &Entry) -> Vec<Resource> {
             _ => titles.entries().into_iter().map(|title| title.key).collect(),
         };
         let resource =
-            move |title| Resource { reference: format!("{}[{title}]", entry.key), attributes: group.clone() };
+            move |title| DeclaredResource { reference: format!("{}[{title}]", entry.key), attributes: group.clone() };
         titles.into_iter().map(resource).collect::<Vec<_>>()
     };
     groups.into_iter().flat_map(of_group).collect()
 }
 
 /// Makes a resource for each element of `for_each`.
-fn each(mut resource: Resource, vars: &[Entry]) -> Vec<Resource> {
+fn each(mut resource: DeclaredResource, vars: &[DeclaredEntry]) -> Vec<DeclaredResource> {
     let Some(at) = resource.attributes.iter().position(|attribute| attribute.key == "for_each") else {
         return vec![resource];
     };
     let variable = resource.attributes.remove(at).value;
     let name = variable.strip_prefix("${vars.").and_then(|rest| rest.strip_suffix('}'));
     let elements = vars.iter().find(|entry| Some(entry.key.as_str()) == name).expect("for_each names a variable");
-    let of_element = |element: Entry| {
+    let of_element = |element: DeclaredEntry| {
         let replace = |text: &str| substituted(text, &element);
-        let attribute = |attribute: &Entry| Entry {
+        let attribute = |attribute: &DeclaredEntry| DeclaredEntry {
             key: replace(&attribute.key),
             value: replace(&attribute.value),
             below: attribute.below.iter().map(|line| replace(line)).collect(),
         };
         let attributes = resource.attributes.iter().map(attribute).collect();
-        Resource { reference: replace(&resource.reference), attributes }
+        DeclaredResource { reference: replace(&resource.reference), attributes }
     };
     elements.entries().into_iter().map(of_element).collect()
 }
 
 /// Replaces `${each.key}`, `${each.value}` and `${each.value.NAME}`. A text that is only an expression keeps the quotes
 /// of the value.
-fn substituted(text: &str, element: &Entry) -> String {
+fn substituted(text: &str, element: &DeclaredEntry) -> String {
     let mut names =
         vec![("${each.key}".to_owned(), element.key.clone()), ("${each.value}".to_owned(), element.value.clone())];
     if element.value.starts_with('{') {

@@ -26,7 +26,7 @@ const MANIFEST: &str = "manifest";
 const ONE_CALL: [&str; 4] = ["help", "version", "quiet", "verbose"];
 
 /// Reason why there is no command to run.
-pub(crate) enum Refusal {
+pub(crate) enum ConfigRefusal {
     /// The command line is invalid, or asks for help.
     Words(clap::Error),
     /// The configuration file is invalid; reported.
@@ -37,20 +37,22 @@ pub(crate) enum Refusal {
 ///
 /// # Errors
 /// If the command line or the file is invalid.
-pub(crate) fn command_line(words: Vec<OsString>) -> Result<Cli, Refusal> {
-    let Some(path) = path() else { return Cli::of(words).map_err(Refusal::Words) };
-    let Some(text) = read(&path).map_err(Refusal::Config)? else { return Cli::of(words).map_err(Refusal::Words) };
+pub(crate) fn command_line(words: Vec<OsString>) -> Result<Cli, ConfigRefusal> {
+    let Some(path) = path() else { return Cli::of(words).map_err(ConfigRefusal::Words) };
+    let Some(text) = read(&path).map_err(ConfigRefusal::Config)? else {
+        return Cli::of(words).map_err(ConfigRefusal::Words);
+    };
     // Errors and requests for help are answered without the file.
-    let matches = Cli::command().try_get_matches_from(&words).map_err(Refusal::Words)?;
+    let matches = Cli::command().try_get_matches_from(&words).map_err(ConfigRefusal::Words)?;
     let file = ConfigFile { path: &path, matches: &matches };
-    let added = file.added(&text).map_err(Refusal::Config)?;
+    let added = file.added(&text).map_err(ConfigRefusal::Config)?;
     Cli::of(added.to(words)).map_err(|refused| match refused.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Words(refused),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ConfigRefusal::Words(refused),
         _ => {
             let text = refused.render().to_string();
             let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
             let hint = format!("the command line is valid without {}", path.display());
-            Refusal::Config(output::fail_with(format_args!("{}: {message}", path.display()), [hint]))
+            ConfigRefusal::Config(output::fail_with(format_args!("{}: {message}", path.display()), [hint]))
         }
     })
 }

@@ -51,7 +51,7 @@ use std::process::ExitCode;
 
 use kilter_recording::RecordMode;
 
-use crate::config::Refusal;
+use crate::config::ConfigRefusal;
 
 fn main() -> ExitCode {
     panics::install_panic_hook();
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
             cli.global.color.write_global();
             commands::run(&cli, &RecordMode::Live).into()
         }
-        Err(Refusal::Words(refused)) => commands::refuse(&refused).into(),
-        Err(Refusal::Config(exit)) => exit.into(),
+        Err(ConfigRefusal::Words(refused)) => commands::refuse(&refused).into(),
+        Err(ConfigRefusal::Config(exit)) => exit.into(),
     }
 }

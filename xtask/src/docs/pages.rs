@@ -10,11 +10,11 @@ use crate::step::output;
 pub(super) struct Page {
     /// Path of the page.
     file: &'static str,
-    content: Content,
+    content: PageContent,
 }
 
 /// Source of a page's content.
-enum Content {
+enum PageContent {
     /// Output of a command that prints Markdown.
     Printed(&'static [&'static str]),
     /// Help of the program and of these commands.
@@ -26,14 +26,14 @@ macro_rules! of_type {
     ($name:literal) => {
         Page {
             file: concat!("docs/reference/types/", $name, ".md"),
-            content: Content::Printed(&["types", $name, "--format", "markdown"]),
+            content: PageContent::Printed(&["types", $name, "--format", "markdown"]),
         }
     };
 }
 
 /// All generated pages.
 pub(super) const TABLE: &[Page] = &[
-    Page { file: "docs/reference/cli.md", content: Content::Help(&COMMANDS) },
+    Page { file: "docs/reference/cli.md", content: PageContent::Help(&COMMANDS) },
     of_type!("alternatives"),
     of_type!("apt_repository"),
     of_type!("archive"),
@@ -62,7 +62,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("package"),
     Page {
         file: "docs/reference/types/package-managers.md",
-        content: Content::Printed(&["types", "package::dnf", "--format", "markdown"]),
+        content: PageContent::Printed(&["types", "package::dnf", "--format", "markdown"]),
     },
     of_type!("password"),
     of_type!("resources"),
@@ -124,7 +124,7 @@ pub(super) fn run(root: &Path, mode: Pages, kilter: &Path) -> Vec<String> {
 type Print<'a> = &'a dyn Fn(&[&str]) -> Result<String, String>;
 
 /// Returns the text of a page without the note about its origin.
-fn text_of(content: &Content, print: Print<'_>) -> Result<String, String> {
+fn text_of(content: &PageContent, print: Print<'_>) -> Result<String, String> {
     let printed = |args: &[&str]| {
         let text = print(args)?;
         match text.trim_end() {
@@ -133,8 +133,8 @@ fn text_of(content: &Content, print: Print<'_>) -> Result<String, String> {
         }
     };
     match content {
-        Content::Printed(args) => printed(args),
-        Content::Help(commands) => {
+        PageContent::Printed(args) => printed(args),
+        PageContent::Help(commands) => {
             let help = printed(&["--help"])?;
             let mut missing = unlisted(&help, "", commands);
             let mut text = format!("# The command\n\n```text\n{help}\n```\n");
@@ -161,10 +161,10 @@ fn unlisted(help: &str, prefix: &str, commands: &[&str]) -> Vec<String> {
     names.filter(|name| !commands.contains(&name.as_str())).collect()
 }
 
-fn origin(content: &Content) -> String {
+fn origin(content: &PageContent) -> String {
     match content {
-        Content::Printed(args) => format!("kilter {}", args.join(" ")),
-        Content::Help(_) => "kilter --help".to_owned(),
+        PageContent::Printed(args) => format!("kilter {}", args.join(" ")),
+        PageContent::Help(_) => "kilter --help".to_owned(),
     }
 }
 
@@ -202,7 +202,7 @@ fn strangers(root: &Path, table: &[Page]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const PAGE: Page = Page { file: "docs/reference/types/file.md", content: Content::Printed(&["types", "file"]) };
+    const PAGE: Page = Page { file: "docs/reference/types/file.md", content: PageContent::Printed(&["types", "file"]) };
 
     struct Scratch(PathBuf);
 
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn the_help_of_every_command_is_on_one_page() {
         let print = |args: &[&str]| Ok(format!("help of {}\n", args.join(" ")));
-        let text = text_of(&Content::Help(&["plan"]), &print).unwrap();
+        let text = text_of(&PageContent::Help(&["plan"]), &print).unwrap();
         assert_eq!(
             text,
             "# The command\n\n```text\nhelp of --help\n```\n\n## kilter plan\n\n```text\nhelp of plan --help\n```"
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(unlisted(help, "", &["plan"]), ["check"]);
         assert_eq!(unlisted(help, "all ", &["all plan", "all check"]), [""; 0]);
         let print = |_: &[&str]| Ok(help.to_owned());
-        let problem = text_of(&Content::Help(&["plan", "check"]), &print).unwrap_err();
+        let problem = text_of(&PageContent::Help(&["plan", "check"]), &print).unwrap_err();
         assert!(problem.ends_with("lacks plan plan, plan check, check plan, check check"), "{problem}");
     }
 }

@@ -19,11 +19,11 @@ pub(crate) struct Files<'t> {
     sources: &'t Sources,
     read: RefCell<Vec<Source>>,
     /// Results by the name of the file that names another one, and by the written path.
-    known: RefCell<FxHashMap<(EcoString, EcoString), Found>>,
+    known: RefCell<FxHashMap<(EcoString, EcoString), FoundSource>>,
 }
 
 /// Id of a file; none if it does not exist.
-type Found = Result<Option<SourceId>, EcoString>;
+type FoundSource = Result<Option<SourceId>, EcoString>;
 
 /// A file.
 pub(crate) struct File {

@@ -81,8 +81,8 @@ impl Jinja {
             }
         });
         // These names are known, with or without entries.
-        let known = ["vars", "facts"].map(|root| (EcoString::from(root), Node::Tree(Tree::default())));
-        let mut roots = Tree(known.into());
+        let known = ["vars", "facts"].map(|root| (EcoString::from(root), TemplateNode::Tree(TemplateTree::default())));
+        let mut roots = TemplateTree(known.into());
         for (path, value) in self.paths.iter().zip(values) {
             roots.insert(path, value);
         }
@@ -214,34 +214,34 @@ fn format_value(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &minijin
 
 /// Values by path.
 #[derive(Default)]
-struct Tree(Vec<(EcoString, Node)>);
+struct TemplateTree(Vec<(EcoString, TemplateNode)>);
 
-enum Node {
-    Tree(Tree),
+enum TemplateNode {
+    Tree(TemplateTree),
     Value(minijinja::Value),
 }
 
-impl Tree {
+impl TemplateTree {
     fn insert(&mut self, path: &[EcoString], value: &Value) {
         let Some((first, rest)) = path.split_first() else { return };
         if rest.is_empty() {
-            return self.0.push((first.clone(), Node::Value(converted(value))));
+            return self.0.push((first.clone(), TemplateNode::Value(converted(value))));
         }
         let at = self.0.iter().position(|(name, _)| name == first).unwrap_or_else(|| {
-            self.0.push((first.clone(), Node::Tree(Tree::default())));
+            self.0.push((first.clone(), TemplateNode::Tree(TemplateTree::default())));
             self.0.len() - 1
         });
-        if let Node::Tree(tree) = &mut self.0[at].1 {
+        if let TemplateNode::Tree(tree) = &mut self.0[at].1 {
             tree.insert(rest, value);
         }
     }
 }
 
-impl Node {
+impl TemplateNode {
     fn into_value(self) -> minijinja::Value {
         match self {
-            Node::Value(value) => value,
-            Node::Tree(tree) => {
+            TemplateNode::Value(value) => value,
+            TemplateNode::Tree(tree) => {
                 let entries = tree.0.into_iter().map(|(name, node)| (name.to_string(), node.into_value()));
                 minijinja::Value::from_pairs(entries)
             }

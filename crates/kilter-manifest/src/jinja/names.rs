@@ -53,12 +53,13 @@ pub(crate) struct UsedTemplate {
 /// The syntax error.
 pub(crate) fn read(text: &str, is_conditional: bool) -> Result<Names, JinjaError> {
     let tree = parse(text, "", syntax()).map_err(|error| jinja_error(&error, 0, text))?;
-    let mut reader = Reader { names: Names::default(), seen: FxHashSet::default(), depth: u32::from(is_conditional) };
+    let mut reader =
+        NameReader { names: Names::default(), seen: FxHashSet::default(), depth: u32::from(is_conditional) };
     reader.statement(&tree);
     Ok(reader.names)
 }
 
-struct Reader {
+struct NameReader {
     names: Names,
     seen: FxHashSet<EcoString>,
     /// Number of enclosing branches that the engine may skip.
@@ -69,8 +70,8 @@ fn range(span: Span) -> Range<usize> {
     span.start_offset as usize..span.end_offset as usize
 }
 
-impl Reader {
-    fn conditionally(&mut self, body: impl FnOnce(&mut Reader)) {
+impl NameReader {
+    fn conditionally(&mut self, body: impl FnOnce(&mut NameReader)) {
         self.depth += 1;
         body(self);
         self.depth -= 1;

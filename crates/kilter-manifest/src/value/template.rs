@@ -20,16 +20,16 @@ use crate::tree::View;
 /// Maximum number of templates that one template includes, directly and through others.
 const MAX_PARTS: usize = 1000;
 
-/// Origin of the text of a template.
+/// InputOrigin of the text of a template.
 #[derive(Clone, Copy)]
-enum Origin<'t> {
+enum InputOrigin<'t> {
     File(SourceId),
     Inline(View<'t>),
 }
 
 /// A template with its names.
 struct NamedPart<'t> {
-    origin: Origin<'t>,
+    origin: InputOrigin<'t>,
     names: Names,
 }
 
@@ -43,7 +43,7 @@ struct Collected<'t> {
 }
 
 /// A name that a template uses, as an expression.
-struct Input {
+struct TemplateInput {
     path: Vec<EcoString>,
     template: Template,
     is_sealed: bool,
@@ -104,7 +104,7 @@ impl<'t> Values<'_, 't> {
         let (origin, file, text) = self.first_part(view, &manifest)?;
         let base = base(&manifest);
         let root = match &origin {
-            Origin::File(_) if !is_below(&joined(&base, &file), &base) => parent(&file),
+            InputOrigin::File(_) if !is_below(&joined(&base, &file), &base) => parent(&file),
             _ => base,
         };
         let jinja =
@@ -119,7 +119,7 @@ impl<'t> Values<'_, 't> {
         Some(collected)
     }
 
-    fn first_part(&self, view: View<'t>, manifest: &EcoString) -> Option<(Origin<'t>, EcoString, Arc<String>)> {
+    fn first_part(&self, view: View<'t>, manifest: &EcoString) -> Option<(InputOrigin<'t>, EcoString, Arc<String>)> {
         let environment = self.environment;
         let report = |message: &str, view: View<'_>| {
             let hint = "such as { template: nginx.conf.j2 } or { template: { inline: TEXT } }";
@@ -128,7 +128,7 @@ impl<'t> Values<'_, 't> {
         if view.is_scalar() && !view.is_null() {
             let path = environment.text(view)?;
             return match environment.file(manifest, &path, false) {
-                Ok(file) => file.map(|file| (Origin::File(file.id), file.name, file.text)),
+                Ok(file) => file.map(|file| (InputOrigin::File(file.id), file.name, file.text)),
                 Err(why) => {
                     let problem = Diagnostic::new(eco_format!("cannot read the template `{path}`: {why}"));
                     environment.report(problem.at(view.span()));
@@ -139,7 +139,7 @@ impl<'t> Values<'_, 't> {
         let mut entries = view.entries();
         match (entries.next(), entries.next()) {
             (Some((key, text)), None) if key.text() == "inline" && text.is_scalar() && !text.is_null() => {
-                Some((Origin::Inline(text), manifest.clone(), Arc::new(text.text().to_owned())))
+                Some((InputOrigin::Inline(text), manifest.clone(), Arc::new(text.text().to_owned())))
             }
             (Some((key, _)), None) if key.text() == "inline" => {
                 report("the text of a template is a text", view);
@@ -160,7 +160,7 @@ impl<'t> Values<'_, 't> {
     fn add(
         &self,
         collected: &mut Collected<'t>,
-        origin: Origin<'t>,
+        origin: InputOrigin<'t>,
         (file, text): (EcoString, Arc<String>),
         is_conditional: bool,
         view: View<'t>,
@@ -172,8 +172,8 @@ impl<'t> Values<'_, 't> {
             Names::default()
         });
         let key = match origin {
-            Origin::File(_) => file.clone(),
-            Origin::Inline(_) => eco_format!("{file} (inline)"),
+            InputOrigin::File(_) => file.clone(),
+            InputOrigin::Inline(_) => eco_format!("{file} (inline)"),
         };
         collected.jinja.parts.push(Part { key, text });
         collected.files.push(file);
@@ -216,15 +216,15 @@ impl<'t> Values<'_, 't> {
                 refuse(eco_format!("a template includes more than {MAX_PARTS} templates"), None);
                 return;
             }
-            let origin = Origin::File(found.id);
+            let origin = InputOrigin::File(found.id);
             self.add(collected, origin, (found.name, found.text), template.is_conditional, view);
         }
     }
 
     /// Returns the names that the templates use, with their values; none if one is wrong, which has been reported.
-    fn inputs(&self, collected: &Collected<'t>, view: View<'t>) -> Option<Vec<Input>> {
+    fn inputs(&self, collected: &Collected<'t>, view: View<'t>) -> Option<Vec<TemplateInput>> {
         let mut is_sound = true;
-        let mut inputs: Vec<Input> = Vec::new();
+        let mut inputs: Vec<TemplateInput> = Vec::new();
         let mut seen: FxHashSet<Vec<EcoString>> = FxHashSet::default();
         let assigned: FxHashSet<&str> =
             collected.parts.iter().flat_map(|part| &part.names.assigned).map(|(name, _)| name.as_str()).collect();
@@ -267,7 +267,7 @@ impl<'t> Values<'_, 't> {
     }
 
     /// Returns the value of a name; none if it has none, and the engine decides whether it needs one.
-    fn input(&self, used: &UsedName, view: View<'t>) -> Result<Option<Input>, Vec<Diagnostic>> {
+    fn input(&self, used: &UsedName, view: View<'t>) -> Result<Option<TemplateInput>, Vec<Diagnostic>> {
         let one = |problem: Diagnostic| Err(vec![problem]);
         let root = used.root.as_str();
         // `super()` renders the block of the extended template.
@@ -316,7 +316,7 @@ impl<'t> Values<'_, 't> {
         is_sealed: bool,
         template: Template,
         path: Vec<EcoString>,
-    ) -> Result<Option<Input>, Vec<Diagnostic>> {
+    ) -> Result<Option<TemplateInput>, Vec<Diagnostic>> {
         let mut problems = Vec::new();
         template.names(&mut |name, _| {
             if let kilter_model::expr::Name::Output(reference, output) = name {
@@ -328,9 +328,9 @@ impl<'t> Values<'_, 't> {
         }
         let scope = Outputs { environment: self.environment, index: self.index.filter(|_| !self.is_early) };
         match template.render(&scope) {
-            Ok(value) => Ok(Some(Input { path, template, is_sealed, value: Some(value) })),
+            Ok(value) => Ok(Some(TemplateInput { path, template, is_sealed, value: Some(value) })),
             Err(EvalError::Unknown(_)) if !template.references().is_empty() => {
-                Ok(Some(Input { path, template, is_sealed, value: None }))
+                Ok(Some(TemplateInput { path, template, is_sealed, value: None }))
             }
             // The problem has been reported.
             Err(EvalError::Unknown(_)) => Err(Vec::new()),
@@ -408,10 +408,10 @@ impl<'t> Values<'_, 't> {
     }
 
     /// Reports a problem in a template, with the place of the value that uses the template.
-    fn report_in(&self, problem: Diagnostic, origin: Origin<'t>, view: View<'t>) {
+    fn report_in(&self, problem: Diagnostic, origin: InputOrigin<'t>, view: View<'t>) {
         self.environment.report(match origin {
-            Origin::File(_) => problem.also(view.span(), "the template is used here"),
-            Origin::Inline(_) => problem,
+            InputOrigin::File(_) => problem.also(view.span(), "the template is used here"),
+            InputOrigin::Inline(_) => problem,
         });
     }
 }
@@ -423,12 +423,12 @@ const ROOTS: [&str; 4] = ["vars", "facts", "self", "each"];
 const FILTERS: &str = "common filters: default, join, sort, unique, upper, lower, replace, trim, indent, length, \
                        first, last, items, map, select, selectattr, tojson";
 
-impl Origin<'_> {
+impl InputOrigin<'_> {
     fn place(self, at: &Range<usize>) -> Span {
         let (start, end) = (small(at.start), small(at.end));
         match self {
-            Origin::File(id) => Span::new(id, start, end.max(start)),
-            Origin::Inline(view) => place(view, start, end),
+            InputOrigin::File(id) => Span::new(id, start, end.max(start)),
+            InputOrigin::Inline(view) => place(view, start, end),
         }
     }
 }

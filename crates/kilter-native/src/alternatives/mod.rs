@@ -58,23 +58,23 @@ pub struct AlternativesProvider {
 
 /// The record of a group (update-alternatives(1), "FILES").
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Group {
+struct AlternativeGroup {
     is_auto: bool,
     link: EcoString,
     choices: Vec<(EcoString, i64)>,
 }
 
-impl Group {
+impl AlternativeGroup {
     /// Parses a record: mode, link, names and links of slaves up to an empty line; then path, priority and the paths of
     /// the slaves for each choice, up to another empty line.
-    fn parse(text: &str) -> Option<Group> {
+    fn parse(text: &str) -> Option<AlternativeGroup> {
         let mut lines = text.lines();
         let is_auto = match lines.next()? {
             "auto" => true,
             "manual" => false,
             _ => return None,
         };
-        let mut group = Group { is_auto, link: lines.next()?.into(), choices: Vec::new() };
+        let mut group = AlternativeGroup { is_auto, link: lines.next()?.into(), choices: Vec::new() };
         let mut slaves = 0;
         while !lines.next()?.is_empty() {
             lines.next()?;
@@ -105,12 +105,12 @@ impl AlternativesProvider {
         path.iter().find(|path| Path::new(path).is_dir()).unwrap_or(&path[0]).clone()
     }
 
-    fn group(&self, name: &str) -> Result<Option<Group>, EcoString> {
+    fn group(&self, name: &str) -> Result<Option<AlternativeGroup>, EcoString> {
         let path = format!("{}{name}", self.records());
         match whole::read(&path).map_err(|error| eco_format!("{error}"))? {
             None => Ok(None),
             Some(bytes) => {
-                let group = Group::parse(&String::from_utf8_lossy(&bytes));
+                let group = AlternativeGroup::parse(&String::from_utf8_lossy(&bytes));
                 group.map(Some).ok_or_else(|| eco_format!("{path} is not a record of {PROGRAM}"))
             }
         }
@@ -204,7 +204,7 @@ struct Addition {
 ///
 /// # Errors
 /// If the declaration does not say how to add it.
-fn addition(name: &str, group: Option<&Group>, should: &Attributes) -> Result<Option<Addition>, EcoString> {
+fn addition(name: &str, group: Option<&AlternativeGroup>, should: &Attributes) -> Result<Option<Addition>, EcoString> {
     let Some(path) = should.text("path") else {
         return match group {
             Some(_) => Ok(None),

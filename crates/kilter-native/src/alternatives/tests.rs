@@ -8,9 +8,9 @@ use super::*;
 use crate::accounts::Runner;
 
 /// Runs the real program on the files below a root.
-struct Rooted(String);
+struct AlternativesRoot(String);
 
-impl Runner for Rooted {
+impl Runner for AlternativesRoot {
     fn run(&self, invocation: &Invocation, cancel: Cancel<'_>) -> Result<Output, SpawnError> {
         let mut rooted = invocation.clone();
         let options = ["--root".into(), self.0.clone().into(), "--quiet".into()];
@@ -19,13 +19,13 @@ impl Runner for Rooted {
     }
 }
 
-struct Machine {
+struct AlternativesFixture {
     root: tempfile::TempDir,
     provider: AlternativesProvider,
 }
 
-impl Machine {
-    fn new() -> Machine {
+impl AlternativesFixture {
+    fn new() -> AlternativesFixture {
         let root = tempfile::tempdir().unwrap();
         for directory in ["etc/alternatives", "usr/bin", "usr/share/man", "var/lib/dpkg/alternatives", "var/log"] {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
@@ -33,7 +33,7 @@ impl Machine {
         for program in ["nano", "vim", "ed", "nano.1", "vim.1"] {
             std::fs::write(root.path().join("usr/bin").join(program), "").unwrap();
         }
-        let tools = Rooted(root.path().to_str().unwrap().to_owned());
+        let tools = AlternativesRoot(root.path().to_str().unwrap().to_owned());
         for (program, priority) in [("nano", "40"), ("vim", "30")] {
             let path = format!("/usr/bin/{program}");
             let words = ["--install", "/usr/bin/editor", "editor", &path, priority];
@@ -43,7 +43,7 @@ impl Machine {
             assert!(done.is_success(), "{}", done.stderr.text());
         }
         let provider = AlternativesProvider::new(System::new(root.path(), Arc::new(tools)));
-        Machine { root, provider }
+        AlternativesFixture { root, provider }
     }
 
     fn target(&self, link: &str) -> String {
@@ -97,7 +97,7 @@ fn path(path: &str) -> (&'static str, Value) {
 
 #[test]
 fn choice_is_pinned_and_released() {
-    let machine = Machine::new();
+    let machine = AlternativesFixture::new();
     assert_eq!(machine.target("etc/alternatives/editor"), "/usr/bin/nano");
     machine.converges("editor", &[path("/usr/bin/vim")]);
     assert_eq!(machine.target("etc/alternatives/editor"), "/usr/bin/vim");
@@ -115,7 +115,7 @@ fn choice_is_pinned_and_released() {
 
 #[test]
 fn path_and_group_are_added_and_removed() {
-    let machine = Machine::new();
+    let machine = AlternativesFixture::new();
     machine.converges("editor", &[path("/usr/bin/ed"), ("priority", Value::Integer(-5))]);
     machine.converges("editor", &[path("/usr/bin/ed"), ("priority", Value::Integer(90)), ("mode", "auto".into())]);
     assert_eq!(machine.target("etc/alternatives/editor"), "/usr/bin/ed");
@@ -133,7 +133,7 @@ fn path_and_group_are_added_and_removed() {
 
 #[test]
 fn damages_are_found_and_repaired() {
-    let machine = Machine::new();
+    let machine = AlternativesFixture::new();
     let declared = [path("/usr/bin/vim")];
     machine.converges("editor", &declared);
     for damage in ["usr/bin/editor", "etc/alternatives/editor"] {
@@ -145,7 +145,7 @@ fn damages_are_found_and_repaired() {
 
 #[test]
 fn impossible_choices_are_refused() {
-    let machine = Machine::new();
+    let machine = AlternativesFixture::new();
     machine.fails("editor", &[path("/usr/bin/emacs")], "it has /usr/bin/nano, /usr/bin/vim");
     machine.fails("pager", &[path("/usr/bin/less")], "the group does not exist");
     machine.fails("pager", &[("mode", "auto".into())], "there are no alternatives `pager`");

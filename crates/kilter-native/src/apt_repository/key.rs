@@ -4,16 +4,16 @@ use kilter_model::from_base64;
 
 /// Encoding of a keyring. apt expects the file name extension that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum KeyForm {
     Armored,
     Binary,
 }
 
-impl Form {
+impl KeyForm {
     pub(super) fn extension(self) -> &'static str {
         match self {
-            Form::Armored => "asc",
-            Form::Binary => "gpg",
+            KeyForm::Armored => "asc",
+            KeyForm::Binary => "gpg",
         }
     }
 }
@@ -35,7 +35,7 @@ const SECRET_SUBKEY: u8 = 7;
 ///
 /// # Errors
 /// The reason why the bytes are not public keys that apt can read.
-pub(super) fn form(bytes: &[u8]) -> Result<Form, &'static str> {
+pub(super) fn form(bytes: &[u8]) -> Result<KeyForm, &'static str> {
     if memchr::memmem::find(bytes, b"PGP PRIVATE KEY BLOCK-----").is_some() {
         return Err(PRIVATE);
     }
@@ -43,7 +43,7 @@ pub(super) fn form(bytes: &[u8]) -> Result<Form, &'static str> {
         if bytes.get(8..12) == Some(b"KBXf") {
             return Err("it is a keybox of GnuPG, which apt cannot read: export the key with `gpg --export`");
         }
-        return packets(bytes).map(|()| Form::Binary);
+        return packets(bytes).map(|()| KeyForm::Binary);
     }
     let mut rest = std::str::from_utf8(bytes).map_err(|_| "it has an armored key and other bytes")?;
     if !rest.contains(BEGIN) {
@@ -54,7 +54,7 @@ pub(super) fn form(bytes: &[u8]) -> Result<Form, &'static str> {
         armored(block)?;
         rest = after;
     }
-    Ok(Form::Armored)
+    Ok(KeyForm::Armored)
 }
 
 /// Checks the lines between the begin and the end of an armored block: headers, a blank line, base64 and its checksum.
@@ -155,13 +155,13 @@ pub(super) mod tests {
 
     #[test]
     fn keys_have_a_form() {
-        assert_eq!(form(KEY.as_bytes()), Ok(Form::Armored));
+        assert_eq!(form(KEY.as_bytes()), Ok(KeyForm::Armored));
         assert_eq!(
             form(format!("A comment\n\n{KEY}\n{OTHER_KEY}").replace('\n', "\r\n").as_bytes()),
-            Ok(Form::Armored)
+            Ok(KeyForm::Armored)
         );
-        assert_eq!(form(&binary(KEY)), Ok(Form::Binary));
-        assert_eq!(form(&[binary(KEY), binary(OTHER_KEY)].concat()), Ok(Form::Binary));
+        assert_eq!(form(&binary(KEY)), Ok(KeyForm::Binary));
+        assert_eq!(form(&[binary(KEY), binary(OTHER_KEY)].concat()), Ok(KeyForm::Binary));
     }
 
     #[test]

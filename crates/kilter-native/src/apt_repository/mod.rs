@@ -23,12 +23,12 @@ use crate::file::{lone, unpack};
 use crate::package::apt::{Apt, LISTS};
 use crate::state_files::StateFiles;
 use crate::value_text::texts;
-use schema::{FIELDS, Form, SIGNED_BY, expected_checksum, options, schema};
+use schema::{FIELDS, RepositoryForm, SIGNED_BY, expected_checksum, options, schema};
 use stanza::{Edit, Stanza};
 
 const SOURCES: &str = "/etc/apt/sources.list.d/";
 const KEYRINGS: &str = "/etc/apt/keyrings/";
-const FORMS: [key::Form; 2] = [key::Form::Armored, key::Form::Binary];
+const FORMS: [key::KeyForm; 2] = [key::KeyForm::Armored, key::KeyForm::Binary];
 
 /// Maximum size in bytes of a file of a repository, and of a keyring. Debian's keyring has 60 KB.
 const MAX_BYTES: u64 = 4 << 20;
@@ -77,10 +77,14 @@ impl AptRepositoryProvider {
         };
         for (attribute, field, form) in FIELDS {
             match (form, stanza.value(field)) {
-                (Form::List, Some(value)) => attributes.push(attribute, Value::strings(value.split_ascii_whitespace())),
-                (Form::Flag, Some(value)) => flag(&value).into_iter().for_each(|flag| attributes.push(attribute, flag)),
-                (Form::Flag, None) if attribute == "enabled" => attributes.push(attribute, true),
-                (Form::Text, Some(value)) => attributes.push(attribute, value),
+                (RepositoryForm::List, Some(value)) => {
+                    attributes.push(attribute, Value::strings(value.split_ascii_whitespace()))
+                }
+                (RepositoryForm::Flag, Some(value)) => {
+                    flag(&value).into_iter().for_each(|flag| attributes.push(attribute, flag))
+                }
+                (RepositoryForm::Flag, None) if attribute == "enabled" => attributes.push(attribute, true),
+                (RepositoryForm::Text, Some(value)) => attributes.push(attribute, value),
                 (_, None) => {}
             }
         }
@@ -150,7 +154,7 @@ impl AptRepositoryProvider {
         cx: &Context<'_>,
         name: &str,
         should: &Attributes,
-    ) -> Result<Option<(key::Form, Vec<u8>)>, EcoString> {
+    ) -> Result<Option<(key::KeyForm, Vec<u8>)>, EcoString> {
         let expected = expected_checksum(should);
         let bytes = match (self.local_key(should)?, should.text("key_source")) {
             (Some(bytes), _) => bytes,
@@ -307,7 +311,7 @@ fn rival(name: &str) -> String {
     format!("{SOURCES}{name}.list")
 }
 
-fn keyring(name: &str, form: key::Form) -> String {
+fn keyring(name: &str, form: key::KeyForm) -> String {
     format!("{KEYRINGS}{name}.{}", form.extension())
 }
 
@@ -357,17 +361,17 @@ fn edited(stanza: &Stanza<'_>, should: &Attributes, ring: Option<&str>) -> Strin
                 (ring.into(), is.as_deref() == Some(ring))
             }
             _ if should.get(attribute).is_none() => continue,
-            Form::List => {
+            RepositoryForm::List => {
                 let wanted = texts(should.get(attribute));
                 let is = is.as_deref().map(words).unwrap_or_default();
                 (wanted.join(" ").into(), is.iter().eq(wanted.iter().map(EcoString::as_str).collect::<Vec<_>>().iter()))
             }
-            Form::Flag => {
+            RepositoryForm::Flag => {
                 let wanted = should.get_bool(attribute) == Some(true);
                 let default = (attribute == "enabled").then_some(true);
                 (if wanted { "yes" } else { "no" }.into(), is.map_or(default, |is| flag(&is)) == Some(wanted))
             }
-            Form::Text => {
+            RepositoryForm::Text => {
                 let wanted = trimmed(should.text(attribute).unwrap_or_default());
                 (wanted.as_str().into(), is.as_ref() == Some(&wanted))
             }
@@ -475,7 +479,7 @@ impl Relations for AptRepositoryProvider {
         if is_absent(should) {
             return;
         }
-        add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("file", &keyring(name, key::Form::Armored)) });
+        add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("file", &keyring(name, key::KeyForm::Armored)) });
         for path in ["signed_by", "key_source"].into_iter().filter_map(|attribute| should.text(attribute)) {
             if path.starts_with('/') {
                 add(AutoEdge { by: Match::PathOrAncestor, ..AutoEdge::require("file", path) });

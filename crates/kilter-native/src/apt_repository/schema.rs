@@ -46,7 +46,7 @@ repository comes after the file of its key.";
 
 /// Form of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum RepositoryForm {
     /// Words.
     List,
     /// `yes` or `no`.
@@ -56,17 +56,17 @@ pub(super) enum Form {
 }
 
 /// Attributes, their fields, and the form of the values, in the order of a new file.
-pub(super) const FIELDS: [(&str, &str, Form); 10] = [
-    ("enabled", "Enabled", Form::Flag),
-    ("types", "Types", Form::List),
-    ("uris", "URIs", Form::List),
-    ("suites", "Suites", Form::List),
-    ("components", "Components", Form::List),
-    ("architectures", "Architectures", Form::List),
-    ("trusted", "Trusted", Form::Flag),
-    ("allow_insecure", "Allow-Insecure", Form::Flag),
-    ("check_valid_until", "Check-Valid-Until", Form::Flag),
-    ("signed_by", SIGNED_BY, Form::Text),
+pub(super) const FIELDS: [(&str, &str, RepositoryForm); 10] = [
+    ("enabled", "Enabled", RepositoryForm::Flag),
+    ("types", "Types", RepositoryForm::List),
+    ("uris", "URIs", RepositoryForm::List),
+    ("suites", "Suites", RepositoryForm::List),
+    ("components", "Components", RepositoryForm::List),
+    ("architectures", "Architectures", RepositoryForm::List),
+    ("trusted", "Trusted", RepositoryForm::Flag),
+    ("allow_insecure", "Allow-Insecure", RepositoryForm::Flag),
+    ("check_valid_until", "Check-Valid-Until", RepositoryForm::Flag),
+    ("signed_by", SIGNED_BY, RepositoryForm::Text),
 ];
 
 pub(super) const SIGNED_BY: &str = "Signed-By";
@@ -130,7 +130,7 @@ pub(super) fn schema() -> TypeSchema {
 /// Makes lists of single words.
 pub(super) fn expand(should: &mut Attributes) {
     for (attribute, _, form) in FIELDS {
-        let Some(value) = should.get(attribute).filter(|_| form == Form::List).cloned() else { continue };
+        let Some(value) = should.get(attribute).filter(|_| form == RepositoryForm::List).cloned() else { continue };
         if let Some(word) = value.as_str() {
             should.set(attribute, sealed_like(&value, Value::strings([word])));
         }
@@ -173,7 +173,7 @@ pub(super) fn problems(should: &Attributes, deferred: &[&str]) -> Vec<Validation
         }
     }
     for (attribute, _, form) in FIELDS {
-        let words = texts(should.get(attribute).filter(|_| form == Form::List));
+        let words = texts(should.get(attribute).filter(|_| form == RepositoryForm::List));
         if let Some(word) = words.iter().find(|word| word.is_empty() || word.contains(is_separator)) {
             report(attribute, eco_format!("`{}` is not one word", word.escape_debug()), "write a list: `[one, two]`");
         }

@@ -5,13 +5,13 @@ use ecow::{EcoString, eco_format};
 /// A file with at most one stanza.
 #[derive(Debug, Default)]
 pub(super) struct Stanza<'a> {
-    lines: Vec<(Line, &'a str)>,
+    lines: Vec<(StanzaLine, &'a str)>,
     fields: Vec<&'a str>,
 }
 
 /// Meaning of a line. A number is the index of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum StanzaLine {
     Blank,
     Comment,
     First(usize),
@@ -31,15 +31,15 @@ impl<'a> Stanza<'a> {
         let mut is_closed = false;
         for (line, number) in text.lines().zip(1..) {
             let kind = match line.as_bytes().first() {
-                Some(b'#') => Line::Comment,
-                _ if line.trim().is_empty() => Line::Blank,
+                Some(b'#') => StanzaLine::Comment,
+                _ if line.trim().is_empty() => StanzaLine::Blank,
                 Some(b' ' | b'\t') => match stanza.fields.len().checked_sub(1).filter(|_| !is_closed) {
-                    Some(field) => Line::Continuation(field),
+                    Some(field) => StanzaLine::Continuation(field),
                     None => return Err(eco_format!("line {number} continues no field")),
                 },
-                _ => Line::First(stanza.add(line, number, is_closed)?),
+                _ => StanzaLine::First(stanza.add(line, number, is_closed)?),
             };
-            is_closed |= kind == Line::Blank && !stanza.fields.is_empty();
+            is_closed |= kind == StanzaLine::Blank && !stanza.fields.is_empty();
             stanza.lines.push((kind, line));
         }
         Ok(stanza)
@@ -77,9 +77,9 @@ impl<'a> Stanza<'a> {
     /// Returns the value of a field: its lines without indentation. A line with a dot is empty.
     pub(super) fn value(&self, name: &str) -> Option<String> {
         let index = self.index(name)?;
-        let part = |(kind, line): &(Line, &'a str)| match kind {
-            Line::First(at) if *at == index => Some(line[self.fields[index].len() + 1..].trim()),
-            Line::Continuation(at) if *at == index => Some(line.trim()),
+        let part = |(kind, line): &(StanzaLine, &'a str)| match kind {
+            StanzaLine::First(at) if *at == index => Some(line[self.fields[index].len() + 1..].trim()),
+            StanzaLine::Continuation(at) if *at == index => Some(line.trim()),
             _ => None,
         };
         let lines = self.lines.iter().filter_map(part).map(|line| if line == "." { "" } else { line });
@@ -88,14 +88,14 @@ impl<'a> Stanza<'a> {
 
     /// Returns the comment before the first field; none if there is none.
     pub(super) fn comment(&self) -> Option<String> {
-        let lines = self.leading().iter().filter(|(kind, _)| *kind == Line::Comment);
+        let lines = self.leading().iter().filter(|(kind, _)| *kind == StanzaLine::Comment);
         let lines: Vec<&str> = lines.map(|(_, line)| line[1..].trim()).collect();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
     /// Returns the lines before the first field.
-    fn leading(&self) -> &[(Line, &'a str)] {
-        let end = self.lines.iter().position(|(kind, _)| matches!(kind, Line::First(_)));
+    fn leading(&self) -> &[(StanzaLine, &'a str)] {
+        let end = self.lines.iter().position(|(kind, _)| matches!(kind, StanzaLine::First(_)));
         &self.lines[..end.unwrap_or(self.lines.len())]
     }
 
@@ -108,11 +108,12 @@ impl<'a> Stanza<'a> {
         }
         let kept = if comment.is_some() { self.leading().len() } else { 0 };
         let edit_of = |index: usize| edits.iter().find(|(name, _)| name.eq_ignore_ascii_case(self.fields[index]));
-        let last = self.lines.iter().rposition(|(kind, _)| matches!(kind, Line::First(_) | Line::Continuation(_)));
+        let last =
+            self.lines.iter().rposition(|(kind, _)| matches!(kind, StanzaLine::First(_) | StanzaLine::Continuation(_)));
         for (at, (kind, line)) in self.lines.iter().enumerate().skip(kept) {
             match kind {
-                Line::First(index) | Line::Continuation(index) if edit_of(*index).is_some() => {
-                    if let (Line::First(_), Some((_, Some(value)))) = (kind, edit_of(*index)) {
+                StanzaLine::First(index) | StanzaLine::Continuation(index) if edit_of(*index).is_some() => {
+                    if let (StanzaLine::First(_), Some((_, Some(value)))) = (kind, edit_of(*index)) {
                         field(&mut text, self.fields[*index], value);
                     }
                 }

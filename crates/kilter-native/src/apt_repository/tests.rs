@@ -11,9 +11,9 @@ use super::*;
 use crate::accounts::Runner;
 
 /// Runs the real program with its directories below a root.
-struct Rooted(PathBuf, Mutex<Vec<String>>);
+struct AptRoot(PathBuf, Mutex<Vec<String>>);
 
-impl Runner for Rooted {
+impl Runner for AptRoot {
     fn run(&self, invocation: &Invocation, cancel: Cancel<'_>) -> Result<Output, SpawnError> {
         let words: Vec<&str> = invocation.args.iter().filter_map(|word| word.to_str()).collect();
         let only = words.iter().find_map(|word| word.strip_prefix("Dir::Etc::sourcelist="));
@@ -33,19 +33,19 @@ impl Runner for Rooted {
     }
 }
 
-struct Machine {
+struct AptRepositoryFixture {
     root: tempfile::TempDir,
-    tools: Arc<Rooted>,
+    tools: Arc<AptRoot>,
     provider: AptRepositoryProvider,
     state_dir: tempfile::TempDir,
 }
 
-impl Machine {
-    fn new() -> Machine {
-        Machine::trusting(TrustPolicy::any())
+impl AptRepositoryFixture {
+    fn new() -> AptRepositoryFixture {
+        AptRepositoryFixture::trusting(TrustPolicy::any())
     }
 
-    fn trusting(trust: TrustPolicy) -> Machine {
+    fn trusting(trust: TrustPolicy) -> AptRepositoryFixture {
         let root = tempfile::tempdir().unwrap();
         for path in [
             "etc/apt/sources.list.d",
@@ -60,9 +60,9 @@ impl Machine {
         }
         std::fs::write(root.path().join("var/lib/dpkg/status"), "").unwrap();
         std::fs::write(root.path().join("repository/Packages"), "").unwrap();
-        let tools = Arc::new(Rooted(root.path().to_owned(), Mutex::default()));
+        let tools = Arc::new(AptRoot(root.path().to_owned(), Mutex::default()));
         let provider = AptRepositoryProvider::new(System::new(root.path(), tools.clone()), trust);
-        Machine { root, tools, provider, state_dir: tempfile::tempdir().unwrap() }
+        AptRepositoryFixture { root, tools, provider, state_dir: tempfile::tempdir().unwrap() }
     }
 
     fn cx(&self) -> Context<'_> {
@@ -154,7 +154,7 @@ fn vendor(attributes: &[(&str, Value)]) -> Attributes {
 
 #[test]
 fn repositories_of_a_batch_are_updated_once() {
-    let machine = Machine::new();
+    let machine = AptRepositoryFixture::new();
     let both = [("one", machine.local(&[])), ("two", machine.local(&[("comment", "Second".into())]))];
     machine.converges(&both);
     assert_eq!(machine.updates(), ["all"]);
@@ -176,7 +176,7 @@ fn repositories_of_a_batch_are_updated_once() {
 
 #[test]
 fn unreachable_repository_fails_alone_and_stays_out_of_sync() {
-    let machine = Machine::new();
+    let machine = AptRepositoryFixture::new();
     let bad = || machine.local(&[("uris", Value::strings(["file:/nonexistent/kilter"]))]);
     let failures = machine.set(&[("bad", bad()), ("good", machine.local(&[]))], Mode::Apply);
     assert!(failures[0].as_ref().is_some_and(|why| why.contains("/nonexistent/kilter")), "{failures:?}");
@@ -190,7 +190,7 @@ fn unreachable_repository_fails_alone_and_stays_out_of_sync() {
 
 #[test]
 fn declared_fields_change_and_all_others_stay() {
-    let machine = Machine::new();
+    let machine = AptRepositoryFixture::new();
     let path = "/etc/apt/sources.list.d/vendor.sources";
     let old = "# By hand.\nTypes: deb\nURIs:  https://vendor.example/debian \nSuites: old\nComponents: main\n contrib\n\
                X-Repolib-Name: Vendor\nLanguages: none\n";
@@ -220,7 +220,7 @@ fn declared_fields_change_and_all_others_stay() {
 
 #[test]
 fn files_that_cannot_be_kept_are_refused() {
-    let machine = Machine::new();
+    let machine = AptRepositoryFixture::new();
     let path = "/etc/apt/sources.list.d/vendor.sources";
     for (text, reason) in [
         ("deb http://a b c\n", "line 1 has the one-line format"),
@@ -249,7 +249,7 @@ fn files_that_cannot_be_kept_are_refused() {
 
 #[test]
 fn key_is_written_beside_the_repository_and_removed_with_it() {
-    let machine = Machine::new();
+    let machine = AptRepositoryFixture::new();
     let declared = vendor(&[("key", KEY.into())]);
     machine.converges(&[("vendor", declared.clone())]);
     assert_eq!(machine.content("/etc/apt/keyrings/vendor.asc"), KEY);
@@ -277,7 +277,7 @@ fn key_is_written_beside_the_repository_and_removed_with_it() {
 
 #[test]
 fn key_in_the_stanza_is_read_back() {
-    let machine = Machine::new();
+    let machine = AptRepositoryFixture::new();
     machine.converges(&[("vendor", vendor(&[("signed_by", KEY.into())]))]);
     let text = machine.content("/etc/apt/sources.list.d/vendor.sources");
     assert!(text.contains("\nSigned-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mDME"), "{text}");
@@ -287,7 +287,7 @@ fn key_in_the_stanza_is_read_back() {
 
 #[test]
 fn key_of_a_file_is_copied_and_checked() {
-    let machine = Machine::new();
+    let machine = AptRepositoryFixture::new();
     let binary = kilter_model::from_base64(
         &KEY.lines().filter(|line| !line.starts_with(['-', '='])).collect::<Vec<_>>().concat(),
     )
@@ -315,7 +315,7 @@ fn key_of_a_file_is_copied_and_checked() {
 #[test]
 fn key_file_that_others_can_change_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
-    let machine = Machine::trusting(TrustPolicy::root());
+    let machine = AptRepositoryFixture::trusting(TrustPolicy::root());
     machine.write("/srv/key", KEY);
     std::fs::set_permissions(machine.path("/srv/key"), std::fs::Permissions::from_mode(0o666)).unwrap();
     machine.fails("vendor", vendor(&[("key_source", "/srv/key".into())]), "/srv/key");
@@ -335,7 +335,7 @@ fn key_of_a_server_is_downloaded_once() {
         let length = KEY.len();
         let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{KEY}");
     });
-    let machine = Machine::new();
+    let machine = AptRepositoryFixture::new();
     let sum = unpack::checksum_of(KEY.as_bytes(), "{sha256}");
     let declared = vendor(&[("key_source", url.into()), ("key_checksum", sum[8..].into())]);
     machine.converges(&[("vendor", declared.clone())]);
@@ -346,7 +346,7 @@ fn key_of_a_server_is_downloaded_once() {
 
 #[test]
 fn invalid_declarations_are_refused() {
-    let machine = Machine::new();
+    let machine = AptRepositoryFixture::new();
     let problems = |attributes: &[(&str, Value)]| {
         let found = machine.provider.validate("x", &vendor(attributes), &[]);
         found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

@@ -21,7 +21,7 @@ use crate::accounts::{Accounts, System, number};
 use crate::file::unpack::{self, UnpackDirectory};
 use crate::file::{FileProvider, directory};
 use crate::state_files::StateFiles;
-use schema::{Declared, schema};
+use schema::{DeclaredArchive, schema};
 
 /// Maximum number of members that a difference lists.
 const MAX_LISTED: usize = 3;
@@ -46,14 +46,14 @@ impl ArchiveProvider {
     }
 
     /// Returns the numbers of the owner of all files; none if they belong to kilter.
-    fn owner(&self, cx: &Context<'_>, declared: &Declared<'_>) -> Result<Option<(u32, u32)>, EcoString> {
+    fn owner(&self, cx: &Context<'_>, declared: &DeclaredArchive<'_>) -> Result<Option<(u32, u32)>, EcoString> {
         let identity = self.accounts.identity(cx, declared.user, declared.group)?;
         Ok(identity.map(|identity| (identity.uid, identity.gid)))
     }
 
     fn read(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, EcoString> {
         let Some(should) = wanted.should else { return Err("an archive is checked only by its declaration".into()) };
-        let declared = Declared::of(wanted.name, should);
+        let declared = DeclaredArchive::of(wanted.name, should);
         let mut state = State::absent(wanted.name.clone());
         if declared.is_absent {
             let attributes = Attributes::from_iter([("ensure", "present"), ("path", wanted.name.as_str())]);
@@ -100,7 +100,7 @@ impl ArchiveProvider {
     ///
     /// # Errors
     /// If it was downloaded without a checksum, and another user can have replaced it.
-    fn open(declared: &Declared<'_>) -> Result<Option<OwnedFd>, EcoString> {
+    fn open(declared: &DeclaredArchive<'_>) -> Result<Option<OwnedFd>, EcoString> {
         let Some(path) = declared.local() else { return Ok(None) };
         if declared.url().is_some() && declared.expected().is_none() {
             match TrustPolicy::current().open(Path::new(path)) {
@@ -121,7 +121,7 @@ impl ArchiveProvider {
     fn checksum_problem(
         &self,
         cx: &Context<'_>,
-        declared: &Declared<'_>,
+        declared: &DeclaredArchive<'_>,
         archive: &OwnedFd,
     ) -> Result<Option<EcoString>, EcoString> {
         let Some(expected) = declared.expected() else { return Ok(None) };
@@ -131,7 +131,7 @@ impl ArchiveProvider {
 
     fn apply(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let should = change.should.ok_or("an archive is changed only by its declaration")?;
-        let declared = Declared::of(change.name, should);
+        let declared = DeclaredArchive::of(change.name, should);
         // Values from other resources have not been validated before.
         if let Some(problem) = declared.problems(&[]).pop() {
             return Err(problem.to_string().into());
@@ -178,7 +178,7 @@ impl ArchiveProvider {
     }
 
     /// Brings a downloaded archive to its path.
-    fn keep(&self, cx: &Context<'_>, url: &str, declared: &Declared<'_>) -> Result<(), EcoString> {
+    fn keep(&self, cx: &Context<'_>, url: &str, declared: &DeclaredArchive<'_>) -> Result<(), EcoString> {
         let mut should = Attributes::from_iter([("ensure", Value::from("file")), ("source", url.into())]);
         if let Some(expected) = declared.expected() {
             should.push("checksum", expected);
@@ -219,7 +219,7 @@ impl Provider for ArchiveProvider {
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let seal = Redactor::of(should);
-        let problems = Declared::of(name, should).problems(deferred);
+        let problems = DeclaredArchive::of(name, should).problems(deferred);
         problems.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
@@ -254,7 +254,7 @@ impl Scheduling for ArchiveProvider {
 impl Relations for ArchiveProvider {
     /// Names the directory, or the path that the archive creates. Files below come after the archive.
     fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
-        let declared = Declared::of(name, should);
+        let declared = DeclaredArchive::of(name, should);
         let path = declared.creates.unwrap_or(declared.extract_path).trim_end_matches('/');
         // The archive itself comes before.
         let holds_archive = declared.local().is_some_and(|archive| Path::new(archive).starts_with(path));
@@ -264,7 +264,7 @@ impl Relations for ArchiveProvider {
     }
 
     fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
-        let declared = Declared::of(name, should);
+        let declared = DeclaredArchive::of(name, should);
         if declared.is_absent {
             return;
         }
@@ -294,7 +294,7 @@ impl Predict for ArchiveProvider {
     }
 
     fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
-        let declared = Declared::of(change.name, change.should?);
+        let declared = DeclaredArchive::of(change.name, change.should?);
         if declared.is_absent {
             return Some(vec![Effect::Path { path: declared.path.into(), node: PathState::Absent }]);
         }
@@ -304,7 +304,7 @@ impl Predict for ArchiveProvider {
     }
 
     fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
-        let declared = Declared::of(name, should);
+        let declared = DeclaredArchive::of(name, should);
         if declared.is_absent {
             return say(Footprint::Writes { path: declared.path, is_whole: true });
         }
@@ -320,7 +320,7 @@ impl Predict for ArchiveProvider {
 impl Watch for ArchiveProvider {
     /// Returns the watches for the archive and the directory. With `creates`, that path alone is watched.
     fn watches(&self, name: &str, should: &Attributes) -> Vec<WatchSource> {
-        let declared = Declared::of(name, should);
+        let declared = DeclaredArchive::of(name, should);
         if declared.is_absent {
             return vec![WatchSource::Path { path: declared.path.into(), scope: Scope::This }];
         }

@@ -103,7 +103,7 @@ pub(super) fn schema() -> TypeSchema {
 
 /// Declared values of an archive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Declared<'a> {
+pub(super) struct DeclaredArchive<'a> {
     pub(super) is_absent: bool,
     /// Path of the archive.
     pub(super) path: &'a str,
@@ -118,10 +118,10 @@ pub(super) struct Declared<'a> {
     pub(super) group: Option<&'a Value>,
 }
 
-impl<'a> Declared<'a> {
-    pub(super) fn of(path: &'a str, should: &'a Attributes) -> Declared<'a> {
+impl<'a> DeclaredArchive<'a> {
+    pub(super) fn of(path: &'a str, should: &'a Attributes) -> DeclaredArchive<'a> {
         let strip = should.get("strip_components").and_then(|strip| strip.unwrap_sensitive().as_integer());
-        Declared {
+        DeclaredArchive {
             is_absent: should.text("ensure") == Some("absent"),
             path: path.trim_end_matches('/'),
             source: should.text("source"),

@@ -11,7 +11,7 @@ use kilter_provider::Interrupt;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use tar::{EntryType, PaxExtensions};
 
-use crate::file::unpack::{Member, Node};
+use crate::file::unpack::{ArchiveNode, Member};
 
 /// Maximum number of members.
 const MAX_MEMBERS: usize = 1_000_000;
@@ -138,17 +138,17 @@ pub(super) fn each(
         let target;
         let (mode, node) = match kind {
             EntryType::Regular | EntryType::Continuous if path.ends_with(b"/") => {
-                (mode & 0o755 | 0o700, Node::Directory)
+                (mode & 0o755 | 0o700, ArchiveNode::Directory)
             }
-            EntryType::Regular | EntryType::Continuous => (mode & 0o755 | 0o600, Node::File(&mut entry)),
-            EntryType::Directory => (mode & 0o755 | 0o700, Node::Directory),
+            EntryType::Regular | EntryType::Continuous => (mode & 0o755 | 0o600, ArchiveNode::File(&mut entry)),
+            EntryType::Directory => (mode & 0o755 | 0o700, ArchiveNode::Directory),
             EntryType::Symlink => {
                 check_link(&clean, &link).map_err(|why| refused(&path, why))?;
-                (0, Node::Link(&link))
+                (0, ArchiveNode::Link(&link))
             }
             EntryType::Link => {
                 target = cleaned(&link, strip)?.ok_or_else(|| refused(&path, "it is a link to an omitted member"))?;
-                (mode & 0o755 | 0o600, Node::Copy(&target))
+                (mode & 0o755 | 0o600, ArchiveNode::Copy(&target))
             }
             EntryType::Char | EntryType::Block => return Err(refused(&path, "it is a device")),
             EntryType::Fifo => return Err(refused(&path, "it is a FIFO")),

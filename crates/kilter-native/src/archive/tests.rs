@@ -9,18 +9,18 @@ use tar::{Builder, EntryType, Header};
 use super::*;
 
 /// A directory to unpack to, an archive beside it and a state directory.
-struct Bench {
+struct ArchiveBench {
     home: tempfile::TempDir,
     state: tempfile::TempDir,
     provider: ArchiveProvider,
 }
 
-impl Bench {
-    fn new(archive: &[u8]) -> Bench {
+impl ArchiveBench {
+    fn new(archive: &[u8]) -> ArchiveBench {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join("to")).unwrap();
         fs::write(home.path().join("archive"), archive).unwrap();
-        Bench { home, state: tempfile::tempdir().unwrap(), provider: ArchiveProvider::default() }
+        ArchiveBench { home, state: tempfile::tempdir().unwrap(), provider: ArchiveProvider::default() }
     }
 
     fn to(&self, path: &str) -> PathBuf {
@@ -124,7 +124,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn archive_is_unpacked_and_damages_are_repaired() {
-    let bench = Bench::new(&tool());
+    let bench = ArchiveBench::new(&tool());
     let should = bench.should(&[("strip_components", 1.into())]);
     bench.converge(&should);
     assert_eq!(
@@ -135,7 +135,7 @@ fn archive_is_unpacked_and_damages_are_repaired() {
     assert_eq!(fs::metadata(bench.to("README")).unwrap().uid(), rustix::process::geteuid().as_raw());
     fs::write(bench.to("own"), "stays").unwrap();
     for damage in [
-        (|bench: &Bench| fs::write(bench.to("README"), "TEXT").unwrap()) as fn(&Bench),
+        (|bench: &ArchiveBench| fs::write(bench.to("README"), "TEXT").unwrap()) as fn(&ArchiveBench),
         |bench| fs::remove_file(bench.to("link")).unwrap(),
         |bench| fs::set_permissions(bench.to("bin/tool"), PermissionsExt::from_mode(0o4755)).unwrap(),
         |bench| fs::remove_dir_all(bench.to("bin")).unwrap(),
@@ -167,7 +167,7 @@ fn formats_are_recognised_by_their_content() {
         fs::read(place.path().join("x.xz")).unwrap()
     };
     for archive in [plain.clone(), gzip.finish().unwrap(), xz, zstd(&plain), [zstd(first), zstd(second)].concat()] {
-        let bench = Bench::new(&archive);
+        let bench = ArchiveBench::new(&archive);
         bench.converge(&bench.should(&[]));
         assert_eq!(bench.content("tool-1/copy"), "program");
     }
@@ -176,11 +176,11 @@ fn formats_are_recognised_by_their_content() {
         (b"BZh91AY", "bzip2 archives"),
         (b"", "is no tar archive"),
     ] {
-        Bench::new(magic).refuses(why);
+        ArchiveBench::new(magic).refuses(why);
     }
     let mut damaged = gzip_of(&plain);
     damaged.truncate(60);
-    Bench::new(&damaged).refuses("the archive is damaged");
+    ArchiveBench::new(&damaged).refuses("the archive is damaged");
 }
 
 fn gzip_of(bytes: &[u8]) -> Vec<u8> {
@@ -205,21 +205,21 @@ fn hostile_members_are_refused() {
         ((EntryType::Fifo, "a", "", 0o666, ""), "it is a FIFO"),
         ((EntryType::GNUSparse, "a", "", 0o666, ""), "sparse"),
     ] {
-        Bench::new(&tarball(&[good, member])).refuses(why);
+        ArchiveBench::new(&tarball(&[good, member])).refuses(why);
     }
     // A long name is bounded, and a second size smuggles no member.
     let mut builder = Builder::new(Vec::new());
     add(&mut builder, EntryType::GNULongName, "././@LongLink", "", 0o644, &"x".repeat(100_000));
-    Bench::new(&builder.into_inner().unwrap()).refuses("a header is longer than");
+    ArchiveBench::new(&builder.into_inner().unwrap()).refuses("a header is longer than");
     let mut builder = Builder::new(Vec::new());
     add(&mut builder, EntryType::XHeader, "pax", "", 0o644, "12 size=512\n");
     add(&mut builder, FILE, "a", "", 0o644, "x");
-    Bench::new(&builder.into_inner().unwrap()).refuses("has two sizes");
+    ArchiveBench::new(&builder.into_inner().unwrap()).refuses("has two sizes");
 }
 
 #[test]
 fn members_are_not_written_through_links() {
-    let bench = Bench::new(&tarball(&[
+    let bench = ArchiveBench::new(&tarball(&[
         (EntryType::Symlink, "a", "b", 0, ""),
         (FILE, "b/x", "", 0o644, "first"),
         (FILE, "a/x", "", 0o644, "through"),
@@ -228,7 +228,7 @@ fn members_are_not_written_through_links() {
     assert!(failure.contains("/to/a"), "{failure}");
     assert_eq!(bench.content("b/x"), "first");
     // A user of the directory plants links.
-    let bench = Bench::new(&tarball(&[(FILE, "a/x", "", 0o644, "new"), (FILE, "y", "", 0o644, "new")]));
+    let bench = ArchiveBench::new(&tarball(&[(FILE, "a/x", "", 0o644, "new"), (FILE, "y", "", 0o644, "new")]));
     let outside = bench.home.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("x"), "precious").unwrap();
@@ -240,7 +240,7 @@ fn members_are_not_written_through_links() {
     assert_eq!(fs::read_to_string(outside.join("x")).unwrap(), "precious");
     assert_eq!(bench.content("y"), "new");
     // A link in place of the directory.
-    let bench = Bench::new(&tool());
+    let bench = ArchiveBench::new(&tool());
     fs::remove_dir(bench.to("")).unwrap();
     symlink("/var/tmp", bench.home.path().join("to")).unwrap();
     assert!(bench.set(&bench.should(&[])).failure.is_some());
@@ -248,7 +248,7 @@ fn members_are_not_written_through_links() {
 
 #[test]
 fn creates_decides_without_the_archive() {
-    let bench = Bench::new(&tool());
+    let bench = ArchiveBench::new(&tool());
     let creates = ("creates", Value::from(bench.to("tool-1/README").to_str().unwrap()));
     let should = bench.should(&[creates]);
     bench.converge(&should);
@@ -263,7 +263,7 @@ fn creates_decides_without_the_archive() {
 #[test]
 fn unfinished_change_is_out_of_sync() {
     // The last member fails, because a directory is in its way.
-    let bench = Bench::new(&tarball(&[(FILE, "a", "", 0o644, "a"), (FILE, "b", "", 0o644, "b")]));
+    let bench = ArchiveBench::new(&tarball(&[(FILE, "a", "", 0o644, "a"), (FILE, "b", "", 0o644, "b")]));
     fs::create_dir(bench.to("b")).unwrap();
     let should = bench.should(&[("creates", bench.to("a").to_str().unwrap().into())]);
     let failure = bench.set(&should).failure.unwrap();
@@ -276,7 +276,7 @@ fn unfinished_change_is_out_of_sync() {
 
 #[test]
 fn absent_removes_the_archive_and_keeps_the_files() {
-    let bench = Bench::new(&tool());
+    let bench = ArchiveBench::new(&tool());
     bench.converge(&bench.should(&[]));
     bench.converge(&Attributes::from_iter([("ensure", "absent")]));
     assert!(!bench.archive().exists() && bench.to("tool-1/README").exists());
@@ -291,7 +291,7 @@ fn absent_removes_the_archive_and_keeps_the_files() {
 
 #[test]
 fn archive_with_another_checksum_is_not_unpacked() {
-    let bench = Bench::new(&tool());
+    let bench = ArchiveBench::new(&tool());
     let failure = bench.set(&bench.should(&[("checksum", "0".repeat(64).as_str().into())])).failure.unwrap();
     assert!(failure.contains("the archive has the checksum {sha256}"), "{failure}");
     assert_eq!(fs::read_dir(bench.to("")).unwrap().count(), 0);
@@ -306,7 +306,7 @@ fn archive_with_another_checksum_is_not_unpacked() {
 #[test]
 fn files_belong_to_the_declared_user() {
     assert!(rustix::process::geteuid().is_root(), "this test acts as other users and needs root");
-    let bench = Bench::new(&tool());
+    let bench = ArchiveBench::new(&tool());
     let should = bench.should(&[("user", "nobody".into())]);
     bench.converge(&should);
     for path in ["tool-1", "tool-1/bin", "tool-1/bin/tool", "tool-1/link", "tool-1/copy"] {
@@ -330,7 +330,7 @@ fn downloaded_archive_is_kept_or_needs_creates() {
             let _ = stream.write_all(&[head.as_bytes(), &body].concat());
         }
     });
-    let bench = Bench::new(b"");
+    let bench = ArchiveBench::new(b"");
     fs::remove_file(bench.archive()).unwrap();
     let source = ("source", Value::from(url));
     let problems = bench.provider.validate(&bench.name(), &bench.should(std::slice::from_ref(&source)), &[]);

@@ -3,7 +3,7 @@ use kilter_provider::Provider;
 
 use super::*;
 
-type Bench = crate::edit::tests::Bench<Block>;
+type BlockBench = crate::edit::tests::EditBench<Block>;
 
 /// The markers of the resource `x`, with lines between them.
 fn block(lines: &str) -> String {
@@ -16,7 +16,7 @@ fn content(text: &str) -> (&'static str, Value) {
 
 #[test]
 fn block_is_added_changed_and_removed() {
-    let bench = Bench::new("a\nb");
+    let bench = BlockBench::new("a\nb");
     assert_eq!(bench.converge(&[content("one\ntwo")]), format!("a\nb\n{}", block("one\ntwo\n")));
     bench.is_in_sync(&[content("one\ntwo\n")]);
     assert_eq!(bench.converge(&[content("three\n\n")]), format!("a\nb\n{}", block("three\n\n")));
@@ -31,23 +31,23 @@ fn new_block_is_inserted_at_its_place() {
     let after = |pattern: &str| ("insert_after", Value::from(pattern));
     let before = |pattern: &str| ("insert_before", Value::from(pattern));
     let own = block("x\n");
-    assert_eq!(Bench::new("a\nb\na\nc\n").converge(&[lines(), after("^a")]), format!("a\nb\na\n{own}c\n"));
-    assert_eq!(Bench::new("a\nb\na\nc\n").converge(&[lines(), before("^[bc]")]), format!("a\n{own}b\na\nc\n"));
-    assert_eq!(Bench::new("a\n").converge(&[lines(), before("^")]), format!("{own}a\n"));
-    assert_eq!(Bench::new("a\n").converge(&[lines(), after("^z")]), format!("a\n{own}"));
-    assert_eq!(Bench::new("a").converge(&[lines(), after("^a")]), format!("a\n{own}"));
+    assert_eq!(BlockBench::new("a\nb\na\nc\n").converge(&[lines(), after("^a")]), format!("a\nb\na\n{own}c\n"));
+    assert_eq!(BlockBench::new("a\nb\na\nc\n").converge(&[lines(), before("^[bc]")]), format!("a\n{own}b\na\nc\n"));
+    assert_eq!(BlockBench::new("a\n").converge(&[lines(), before("^")]), format!("{own}a\n"));
+    assert_eq!(BlockBench::new("a\n").converge(&[lines(), after("^z")]), format!("a\n{own}"));
+    assert_eq!(BlockBench::new("a").converge(&[lines(), after("^a")]), format!("a\n{own}"));
 }
 
 #[test]
 fn change_keeps_place_and_line_breaks() {
-    let bench = Bench::new(&format!("a\n{}c\n", block("old\n")).replace('\n', "\r\n"));
+    let bench = BlockBench::new(&format!("a\n{}c\n", block("old\n")).replace('\n', "\r\n"));
     let changed = bench.converge(&[content("new\nnewer\n"), ("insert_after", "^c".into())]);
     assert_eq!(changed, format!("a\n{}c\n", block("new\nnewer\n")).replace('\n', "\r\n"));
 }
 
 #[test]
 fn difference_shows_both_contents_and_the_file() {
-    let bench = Bench::new(&format!("a\n{}", block("old\n")));
+    let bench = BlockBench::new(&format!("a\n{}", block("old\n")));
     let differences = bench.differences(&bench.should(&[content("new\n")])).unwrap();
     assert_eq!(differences.len(), 1);
     assert_eq!((&differences[0].is, &differences[0].should), (&"old\n".into(), &"new\n".into()));
@@ -58,7 +58,7 @@ fn difference_shows_both_contents_and_the_file() {
 #[test]
 fn damaged_markers_are_an_error_and_change_nothing() {
     for damaged in ["# BEGIN kilter x\na\n", "# END kilter x\n# BEGIN kilter x\n", &block("").repeat(2)] {
-        let bench = Bench::new(damaged);
+        let bench = BlockBench::new(damaged);
         let should = bench.should(&[content("new\n")]);
         let why = bench.differences(&should).unwrap_err();
         assert!(why.contains("the markers of the block are damaged"), "{why}");
@@ -69,7 +69,7 @@ fn damaged_markers_are_an_error_and_change_nothing() {
 
 #[test]
 fn blocks_of_a_file_are_independent() {
-    let bench = Bench::new("a\n");
+    let bench = BlockBench::new("a\n");
     let shoulds = [bench.should(&[content("one\n")]), bench.should(&[content("two\n")])];
     assert_eq!(bench.set(&shoulds.iter().collect::<Vec<_>>()), vec![Outcome::done(); 2]);
     let own = |name: &str, line: &str| format!("# BEGIN kilter {name}\n{line}\n# END kilter {name}\n");
@@ -78,7 +78,7 @@ fn blocks_of_a_file_are_independent() {
 
 #[test]
 fn invalid_block_is_refused() {
-    let bench = Bench::new("");
+    let bench = BlockBench::new("");
     let refused = |attributes: &[(&str, Value)]| bench.provider.validate("x", &bench.should(attributes), &[]).len();
     assert_eq!(refused(&[]), 1, "no content");
     assert_eq!(refused(&[content("a\n# END kilter x\n")]), 1);

@@ -30,7 +30,7 @@ impl Runner for Rooted {
     }
 }
 
-struct Machine {
+struct CaCertificateFixture {
     root: tempfile::TempDir,
     tools: Arc<Rooted>,
     provider: CaCertificateProvider,
@@ -45,8 +45,8 @@ fn made(name: &str) -> String {
     String::from_utf8(made.stdout).unwrap()
 }
 
-impl Machine {
-    fn new() -> Machine {
+impl CaCertificateFixture {
+    fn new() -> CaCertificateFixture {
         let root = tempfile::tempdir().unwrap();
         for directory in ["etc/ssl/certs", "etc/ca-certificates/update.d", "usr/share/ca-certificates", "srv"] {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
@@ -54,7 +54,7 @@ impl Machine {
         std::fs::write(root.path().join("etc/ca-certificates.conf"), "# none\n").unwrap();
         let tools = Arc::new(Rooted(root.path().to_str().unwrap().to_owned(), Mutex::default()));
         let provider = CaCertificateProvider::new(System::new(root.path(), tools.clone()));
-        Machine { root, tools, provider }
+        CaCertificateFixture { root, tools, provider }
     }
 
     fn path(&self, path: &str) -> std::path::PathBuf {
@@ -104,7 +104,7 @@ fn absent() -> Attributes {
 
 #[test]
 fn certificates_of_a_batch_are_trusted_by_one_run() {
-    let machine = Machine::new();
+    let machine = CaCertificateFixture::new();
     let (one, two) = (made("one"), made("two"));
     std::fs::write(machine.path("srv/two.pem"), format!("Subject: two\n{two}")).unwrap();
     let both = [("one", should(&[("content", &one)])), ("two", should(&[("source", "/srv/two.pem")]))];
@@ -124,7 +124,7 @@ fn certificates_of_a_batch_are_trusted_by_one_run() {
 
 #[test]
 fn damages_are_found_and_repaired() {
-    let machine = Machine::new();
+    let machine = CaCertificateFixture::new();
     let one = made("one");
     let declared = [("one", should(&[("content", &one)]))];
     machine.converges(&declared);
@@ -160,7 +160,7 @@ fn only_a_single_certificate_is_accepted() {
 
 #[test]
 fn invalid_declarations_are_refused() {
-    let machine = Machine::new();
+    let machine = CaCertificateFixture::new();
     let validate = |name: &str, attributes: &Attributes| {
         let found = machine.provider.validate(name, attributes, &[]);
         found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

@@ -41,14 +41,14 @@ impl Runner for FakeCrontab {
     }
 }
 
-struct Bench {
+struct CronBench {
     root: tempfile::TempDir,
     crontab: Arc<FakeCrontab>,
     provider: CronProvider,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl CronBench {
+    fn new() -> CronBench {
         assert!(rustix::process::geteuid().is_root(), "run this test as root: only root reads crontabs of others");
         let root = tempfile::tempdir().unwrap();
         for directory in ["etc", "var/spool/cron/crontabs"] {
@@ -59,7 +59,7 @@ impl Bench {
         std::fs::write(root.path().join("etc/passwd"), passwd).unwrap();
         let crontab = Arc::new(FakeCrontab { root: root.path().to_owned(), calls: Mutex::default() });
         let provider = CronProvider::new(System::new(root.path(), crontab.clone()));
-        Bench { root, crontab, provider }
+        CronBench { root, crontab, provider }
     }
 
     fn path(&self, user: &str) -> PathBuf {
@@ -107,7 +107,7 @@ fn absent(user: &str) -> Attributes {
 
 #[test]
 fn entry_is_added_changed_and_removed() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     bench.write("eve", "# mine\n1 2 3 4 5 /bin/true");
     bench.converges("backup", &should(&[("user", "eve"), ("command", "/bin/x"), ("hour", "3")]));
     assert_eq!(bench.read("eve"), "# mine\n1 2 3 4 5 /bin/true\n# Puppet Name: backup\n* 3 * * * /bin/x\n");
@@ -121,7 +121,7 @@ fn entry_is_added_changed_and_removed() {
 
 #[test]
 fn empty_crontab_is_removed() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     bench.converges("a", &should(&[("command", "x")]));
     bench.converges("a", &should(&[("ensure", "absent")]));
     assert_eq!(bench.read("root"), "(none)");
@@ -130,7 +130,7 @@ fn empty_crontab_is_removed() {
 
 #[test]
 fn several_entries_of_a_crontab_are_one_write() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     let (one, two) = (should(&[("command", "x"), ("user", "eve")]), should(&[("command", "y"), ("user", "eve")]));
     let other = should(&[("command", "z"), ("user", "ada")]);
     let outcomes = bench.set(&[("one", &one), ("two", &two), ("other", &other)]);
@@ -143,7 +143,7 @@ fn several_entries_of_a_crontab_are_one_write() {
 
 #[test]
 fn entry_that_crontab_refuses_does_not_stop_the_others() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     let good = should(&[("command", "x"), ("user", "eve")]);
     let bad = should(&[("command", "refused"), ("user", "eve")]);
     let invalid = should(&[("command", "a\nb"), ("user", "eve")]);
@@ -160,7 +160,7 @@ fn entry_that_crontab_refuses_does_not_stop_the_others() {
 
 #[test]
 fn same_name_of_several_users_needs_the_user() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     for user in ["eve", "ada"] {
         bench.converges(&format!("{user}:x"), &should(&[("command", "x")]));
     }
@@ -177,7 +177,7 @@ fn same_name_of_several_users_needs_the_user() {
 
 #[test]
 fn name_that_begins_with_a_user_is_written_with_its_own_user() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     bench.converges("root:eve:daily", &should(&[("command", "x")]));
     assert_eq!(bench.read("root"), "# Puppet Name: eve:daily\n* * * * * x\n");
     let states = get_checked(&bench.provider, &Context::empty(), Query::All).unwrap();
@@ -190,7 +190,7 @@ fn name_that_begins_with_a_user_is_written_with_its_own_user() {
 
 #[test]
 fn large_crontab_of_a_user_affects_only_that_user() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     bench.write("eve", &"#\n".repeat(1 << 20));
     bench.converges("x", &should(&[("command", "x"), ("user", "ada")]));
     assert_eq!(bench.check("x", &should(&[("command", "x")])).unwrap(), []);
@@ -200,7 +200,7 @@ fn large_crontab_of_a_user_affects_only_that_user() {
 
 #[test]
 fn files_of_the_spool_without_a_user_are_ignored() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     bench.write("former", "# Puppet Name: x\n* * * * * x\n");
     bench.write(".tmp", "# Puppet Name: y\n* * * * * x\n");
     assert_eq!(get_checked(&bench.provider, &Context::empty(), Query::All).unwrap(), []);
@@ -208,7 +208,7 @@ fn files_of_the_spool_without_a_user_are_ignored() {
 
 #[test]
 fn times_may_be_numbers_and_lists() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     let mut declared = should(&[("command", "x")]);
     declared.push("hour", Value::Integer(3));
     declared.push("minute", Value::array([Value::Integer(15), "45".into()]));
@@ -222,7 +222,7 @@ fn times_may_be_numbers_and_lists() {
 
 #[test]
 fn preview_predicts_missing_users_and_commands() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     let preview = |name: &str, should: &Attributes| {
         let (name, is) = (name.into(), State::absent(name));
         let change = Change::new(&name, &is, Some(should), &[]);
@@ -237,7 +237,7 @@ fn preview_predicts_missing_users_and_commands() {
 
 #[test]
 fn crontab_of_a_known_user_is_watched_alone() {
-    let bench = Bench::new();
+    let bench = CronBench::new();
     let watched = |name: &str, should: &Attributes| match &bench.provider.watches(name, should)[0] {
         WatchSource::Path { path, scope } => (path.clone(), *scope),
         other => panic!("{other:?}"),

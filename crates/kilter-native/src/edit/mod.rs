@@ -199,14 +199,14 @@ fn has_secret(should: &Attributes) -> bool {
 }
 
 /// Content of a file for a check.
-enum Base<'b> {
+enum EditBase<'b> {
     Bytes(&'b [u8]),
     Missing,
     Unknown(Unknown),
 }
 
-fn unknown(because: kilter_model::Because) -> Base<'static> {
-    Base::Unknown(Unknown { attribute: "ensure".into(), because: because.into() })
+fn unknown(because: kilter_model::Because) -> EditBase<'static> {
+    EditBase::Unknown(Unknown { attribute: "ensure".into(), because: because.into() })
 }
 
 /// Returns the content that a resource will find: in a plan, an earlier resource may change the file.
@@ -216,8 +216,8 @@ fn base<'b>(
     path: &str,
     found: Option<&'b [u8]>,
     out: &'b mut Value,
-) -> Base<'b> {
-    let now = || found.map_or(Base::Missing, Base::Bytes);
+) -> EditBase<'b> {
+    let now = || found.map_or(EditBase::Missing, EditBase::Bytes);
     if !cx.is_noop() {
         return now();
     }
@@ -225,11 +225,11 @@ fn base<'b>(
     match cx.outlook().node(wanted.name, path) {
         Forecast::Changed(PathState::File { content: Content::Bytes(bytes), .. }, _) => {
             *out = bytes;
-            return Base::Bytes(out.as_bytes().unwrap_or_default());
+            return EditBase::Bytes(out.as_bytes().unwrap_or_default());
         }
         Forecast::Changed(PathState::Kept | PathState::File { content: Content::Kept, .. }, _)
         | Forecast::Unchanged => {}
-        Forecast::Changed(PathState::Absent, _) => return Base::Missing,
+        Forecast::Changed(PathState::Absent, _) => return EditBase::Missing,
         Forecast::Changed(_, because) | Forecast::Unknown(because) if !is_part(&because) => return unknown(because),
         Forecast::Changed(_, because) | Forecast::Unknown(because) if found.is_none() => {
             // Another part of the same file comes first. The file itself may be declared.
@@ -237,9 +237,9 @@ fn base<'b>(
             return match cx.outlook().declared("file", path).filter(is_made) {
                 Some(file) => {
                     *out = file.get("content").cloned().unwrap_or_else(|| "".into());
-                    Base::Bytes(out.as_bytes().unwrap_or_default())
+                    EditBase::Bytes(out.as_bytes().unwrap_or_default())
                 }
-                None if wanted.should.is_some_and(may_create) => Base::Bytes(b""),
+                None if wanted.should.is_some_and(may_create) => EditBase::Bytes(b""),
                 None => unknown(because),
             };
         }
@@ -280,10 +280,10 @@ impl<T: PartType> PartProvider<T> {
             let mut predicted = Value::Undef;
             let found = file.map(AtomicRewrite::bytes);
             match base(cx, one, path, found, &mut predicted) {
-                Base::Unknown(unknown) => Ok(State { unknown: vec![unknown], ..State::absent(one.name.clone()) }),
-                Base::Missing if !is_absent(should) && !may_create(should) => Err(not_created(path)),
-                Base::Missing => self.state(one.name, path, should, &TextFile::parse(path, b"")?),
-                Base::Bytes(bytes) => match &text {
+                EditBase::Unknown(unknown) => Ok(State { unknown: vec![unknown], ..State::absent(one.name.clone()) }),
+                EditBase::Missing if !is_absent(should) && !may_create(should) => Err(not_created(path)),
+                EditBase::Missing => self.state(one.name, path, should, &TextFile::parse(path, b"")?),
+                EditBase::Bytes(bytes) => match &text {
                     // The file is parsed once for all.
                     Some(text) if found.is_some_and(|found| std::ptr::eq(found, bytes)) => {
                         self.state(one.name, path, should, text.as_ref().map_err(Clone::clone)?)

@@ -9,18 +9,18 @@ use kilter_provider::{Context, Mode, Provider, Wanted, check};
 use super::{PartProvider, PartType};
 
 /// A file and a provider.
-pub(crate) struct Bench<T> {
+pub(crate) struct EditBench<T> {
     scratch: tempfile::TempDir,
     pub(crate) path: String,
     pub(crate) provider: PartProvider<T>,
 }
 
-impl<T: PartType> Bench<T> {
-    pub(crate) fn new(content: &str) -> Bench<T> {
+impl<T: PartType> EditBench<T> {
+    pub(crate) fn new(content: &str) -> EditBench<T> {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("conf").to_str().unwrap().to_owned();
         std::fs::write(&path, content).unwrap();
-        Bench { scratch, path, provider: PartProvider::default() }
+        EditBench { scratch, path, provider: PartProvider::default() }
     }
 
     pub(crate) fn directory(&self) -> &Path {

@@ -38,14 +38,14 @@ pub(super) struct Download<'a> {
 }
 
 /// Version of a file that was downloaded.
-struct Version {
+struct FileVersion {
     checksum: EcoString,
     validators: Validators,
 }
 
-impl Version {
+impl FileVersion {
     /// Reads the version of a path, if it came from this address. A damaged state file counts as missing.
-    fn read(cx: &Context<'_>, path: &str, url: &str) -> Option<Version> {
+    fn read(cx: &Context<'_>, path: &str, url: &str) -> Option<FileVersion> {
         let bytes = StateFiles::of(cx, STATE).read(path).ok()??;
         let stored: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
         let text = |name: &str| stored.get(name)?.as_str().map(str::to_owned);
@@ -53,7 +53,7 @@ impl Version {
             return None;
         }
         let validators = Validators { etag: text("etag"), last_modified: text("last_modified") };
-        Some(Version { checksum: text("checksum")?.into(), validators })
+        Some(FileVersion { checksum: text("checksum")?.into(), validators })
     }
 
     /// Stores the version. Without it, the next check transfers the content again.
@@ -76,7 +76,7 @@ fn digest(url: &str) -> EcoString {
 /// Result of a request.
 enum Fetched {
     Unchanged,
-    Version(Version),
+    Version(FileVersion),
 }
 
 impl Download<'_> {
@@ -100,7 +100,9 @@ impl Download<'_> {
         });
         match answer {
             Ok(Answer::Unchanged) => Ok(Fetched::Unchanged),
-            Ok(Answer::Content(validators)) => Ok(Fetched::Version(Version { checksum: hasher.finish(), validators })),
+            Ok(Answer::Content(validators)) => {
+                Ok(Fetched::Version(FileVersion { checksum: hasher.finish(), validators }))
+            }
             Err(FetchError::Cancelled) => Err(FileError::io("download", self.url, Errno::CANCELED)),
             Err(error) => Err(self.failed(error)),
         }
@@ -131,7 +133,7 @@ impl Download<'_> {
         if let Some(expected) = &self.expected {
             return Ok((is != *expected).then(|| difference(&is, expected)));
         }
-        let stored = Version::read(cx, path, self.url).filter(|stored| stored.checksum == is);
+        let stored = FileVersion::read(cx, path, self.url).filter(|stored| stored.checksum == is);
         match self.fetch(cx, spec.checksum, stored.as_ref().map(|stored| &stored.validators), None)? {
             Fetched::Version(version) if version.checksum != is => Ok(Some(difference(&is, &version.checksum))),
             Fetched::Version(_) | Fetched::Unchanged => Ok(None),

@@ -25,7 +25,7 @@ use super::{entry, ownership};
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Content of a member.
-pub(crate) enum Node<'a> {
+pub(crate) enum ArchiveNode<'a> {
     Directory,
     File(&'a mut dyn Read),
     /// A symbolic link with this target.
@@ -41,7 +41,7 @@ pub(crate) struct Member<'a> {
     /// Permission bits.
     pub(crate) mode: u32,
     pub(crate) size: u64,
-    pub(crate) node: Node<'a>,
+    pub(crate) node: ArchiveNode<'a>,
 }
 
 /// Directory that an archive is unpacked to.
@@ -88,7 +88,7 @@ impl UnpackDirectory {
         let shown = self.shown(member.path);
         let owner = self.owner;
         let copied = match &member.node {
-            Node::Copy(path) => match self.open_member(path).map_err(text)? {
+            ArchiveNode::Copy(path) => match self.open_member(path).map_err(text)? {
                 Some(copied) => Some(copied),
                 None => return Ok(false),
             },
@@ -103,23 +103,25 @@ impl UnpackDirectory {
         let has_mode = |mode: u32| found.stat.st_mode & 0o7777 == mode;
         let failed = |errno| text(FileError::io("read", &shown, errno));
         match &mut member.node {
-            Node::Directory => Ok(found.kind == Kind::Directory && has_mode(member.mode)),
-            Node::Link(target) => {
+            ArchiveNode::Directory => Ok(found.kind == Kind::Directory && has_mode(member.mode)),
+            ArchiveNode::Link(target) => {
                 if found.kind != Kind::Link {
                     return Ok(false);
                 }
                 let is = readlinkat(&found.fd, c"", Vec::new()).map_err(failed)?;
                 Ok(is.to_bytes() == *target)
             }
-            Node::File(_) | Node::Copy(_) if found.kind != Kind::File || !has_mode(member.mode) => Ok(false),
-            Node::File(reader) => {
+            ArchiveNode::File(_) | ArchiveNode::Copy(_) if found.kind != Kind::File || !has_mode(member.mode) => {
+                Ok(false)
+            }
+            ArchiveNode::File(reader) => {
                 if found.size() != member.size {
                     return Ok(false);
                 }
                 let file = openat(&parent.fd, leaf, READ, Mode::empty()).map_err(failed)?;
                 is_same(&mut **reader, &mut std::fs::File::from(file)).map_err(|error| eco_format!("{shown}: {error}"))
             }
-            Node::Copy(_) => {
+            ArchiveNode::Copy(_) => {
                 let Some((copied, stat)) = copied else { return Ok(false) };
                 if stat.st_size != found.stat.st_size {
                     return Ok(false);
@@ -158,11 +160,11 @@ impl UnpackDirectory {
         let (below, leaf) = entry::split(member.path);
         self.make_parents(below)?;
         let owner = self.owner;
-        if let Node::Directory = member.node {
+        if let ArchiveNode::Directory = member.node {
             return self.make_directory(member.path, member.mode);
         }
         let mut copied = match &member.node {
-            Node::Copy(path) => {
+            ArchiveNode::Copy(path) => {
                 let missing = FileError::io("read", self.shown(path), Errno::NOENT);
                 Some(std::fs::File::from(self.open_member(path)?.ok_or(missing)?.0))
             }
@@ -174,13 +176,13 @@ impl UnpackDirectory {
         }
         let name = temporary_name();
         let written = match &mut member.node {
-            Node::Link(target) => make_link(parent, &name, target, owner),
-            Node::File(reader) => make_file(parent, &name, &mut **reader, member.mode, owner),
-            Node::Copy(_) => match copied.as_mut() {
+            ArchiveNode::Link(target) => make_link(parent, &name, target, owner),
+            ArchiveNode::File(reader) => make_file(parent, &name, &mut **reader, member.mode, owner),
+            ArchiveNode::Copy(_) => match copied.as_mut() {
                 Some(file) => make_file(parent, &name, file, member.mode, owner),
                 None => Ok(()),
             },
-            Node::Directory => Ok(()),
+            ArchiveNode::Directory => Ok(()),
         };
         let named = written.and_then(|()| Ok(renameat(&parent.fd, &*name, &parent.fd, leaf)?));
         named.map_err(|error| {

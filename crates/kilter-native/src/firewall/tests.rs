@@ -24,14 +24,14 @@ impl Runner for InNamespace {
 }
 
 /// A network namespace and a directory with files. The process that keeps the namespace ends with it.
-struct Machine {
+struct FirewallFixture {
     root: tempfile::TempDir,
     keeper: Child,
     tools: Arc<InNamespace>,
     provider: FirewallProvider,
 }
 
-impl Drop for Machine {
+impl Drop for FirewallFixture {
     fn drop(&mut self) {
         let _ = self.keeper.kill();
         let _ = self.keeper.wait();
@@ -43,8 +43,8 @@ const LIST: [&str; 1] = ["nft -s list ruleset"];
 
 const DEFAULTS: &str = "#!/usr/sbin/nft -f\n\nflush ruleset\n";
 
-impl Machine {
-    fn new() -> Machine {
+impl FirewallFixture {
+    fn new() -> FirewallFixture {
         assert!(rustix::process::geteuid().is_root(), "run this test as root: it makes network namespaces");
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("etc")).unwrap();
@@ -56,7 +56,7 @@ impl Machine {
         std::io::Read::read_exact(keeper.stdout.as_mut().unwrap(), &mut [0]).unwrap();
         let tools = Arc::new(InNamespace(keeper.id(), Mutex::default()));
         let provider = FirewallProvider::new(System::new(root.path(), tools.clone()));
-        Machine { root, keeper, tools, provider }
+        FirewallFixture { root, keeper, tools, provider }
     }
 
     /// Runs nft by hand.
@@ -126,7 +126,7 @@ const INPUT: &str = "set office { type ipv4_addr; flags interval; elements = { 1
 
 #[test]
 fn table_is_loaded_kept_and_removed() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     let declared = should(INPUT);
     machine.converges(&[("inet filter", &declared)]);
     let live = machine.live("inet filter").unwrap();
@@ -148,7 +148,7 @@ fn table_is_loaded_kept_and_removed() {
 
 #[test]
 fn listed_content_can_be_declared() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     machine.converges(&[("inet filter", &should(INPUT))]);
     let live = machine.live("inet filter").unwrap();
     let differences = machine.differences("inet filter", &should(&live));
@@ -157,7 +157,7 @@ fn listed_content_can_be_declared() {
 
 #[test]
 fn other_notation_is_no_difference_and_nft_starts_once() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     machine.converges(&[("inet filter", &should(INPUT))]);
     machine.calls();
     let other = INPUT.replace("ssh, 80", "80,22").replace("priority 0", "priority filter");
@@ -171,7 +171,7 @@ fn other_notation_is_no_difference_and_nft_starts_once() {
 
 #[test]
 fn damages_are_found_and_repaired() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     let declared = should(INPUT);
     machine.converges(&[("inet filter", &declared)]);
     for damage in [
@@ -196,7 +196,7 @@ fn damages_are_found_and_repaired() {
 
 #[test]
 fn tables_of_a_batch_are_one_transaction_and_others_stay() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     machine.nft("table ip docker {\n chain nat { accept; comment \"theirs\"\n }\n}\n".replace("accept; ", "").as_str());
     let theirs = machine.live("ip docker");
     let (one, two) = (should("chain a { }"), should("chain b { }"));
@@ -209,7 +209,7 @@ fn tables_of_a_batch_are_one_transaction_and_others_stay() {
 
 #[test]
 fn invalid_table_changes_nothing_and_stops_no_other() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     let (good, bad) = (should("chain a { accept\n }"), should("chain a { tcp dport nosuch accept\n }"));
     let outcomes = machine.set(&[("inet bad", &bad), ("inet good", &good)], Mode::Apply);
     assert!(format!("{:?}", outcomes[0]).contains("tcp dport nosuch accept"), "{outcomes:?}");
@@ -224,7 +224,7 @@ fn invalid_table_changes_nothing_and_stops_no_other() {
 
 #[test]
 fn elements_added_at_run_time_are_no_difference() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     let declared = should("set seen { type ipv4_addr; flags dynamic,timeout; timeout 1h; }\n");
     machine.converges(&[("inet filter", &declared)]);
     machine.nft("add element inet filter seen { 10.0.0.1, 10.0.0.2 timeout 5m }\n");
@@ -233,7 +233,7 @@ fn elements_added_at_run_time_are_no_difference() {
 
 #[test]
 fn table_without_persistence_has_no_file() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     let mut declared = should("chain a { }");
     machine.converges(&[("ip nat", &declared)]);
     declared.set("persist", false);
@@ -247,7 +247,7 @@ fn table_without_persistence_has_no_file() {
 
 #[test]
 fn plan_shows_rules_as_nft_lists_them() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     let declared = should("chain a { tcp dport ssh accept\n }");
     machine.converges(&[("inet filter", &declared)]);
     machine.nft("add rule inet filter a drop\n");
@@ -261,7 +261,7 @@ fn plan_shows_rules_as_nft_lists_them() {
 
 #[test]
 fn invalid_declarations_are_refused() {
-    let machine = Machine::new();
+    let machine = FirewallFixture::new();
     let validate = |name: &str, attributes: &Attributes| {
         let found = machine.provider.validate(name, attributes, &[]);
         found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

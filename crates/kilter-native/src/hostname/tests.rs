@@ -5,13 +5,13 @@ use kilter_provider::{Wanted, check, get_checked};
 
 use super::*;
 
-struct Machine {
+struct HostnameFixture {
     root: tempfile::TempDir,
     provider: HostnameProvider,
 }
 
-impl Machine {
-    fn new() -> Machine {
+impl HostnameFixture {
+    fn new() -> HostnameFixture {
         let root = tempfile::tempdir().unwrap();
         for directory in ["etc", "proc/sys/kernel"] {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
@@ -23,7 +23,7 @@ impl Machine {
             "denied" => Err(io::ErrorKind::PermissionDenied.into()),
             name => std::fs::write(&live, format!("{name}\n")),
         });
-        Machine { root, provider }
+        HostnameFixture { root, provider }
     }
 
     fn text(&self, path: &str) -> String {
@@ -58,7 +58,7 @@ impl Machine {
 
 #[test]
 fn all_names_change_and_are_read() {
-    let machine = Machine::new();
+    let machine = HostnameFixture::new();
     assert!(machine.set("web1.example.org", &[("pretty", "The \"shop\"")]).is_done());
     assert_eq!(machine.text("etc/hostname"), "web1.example.org\n");
     assert_eq!(machine.text("proc/sys/kernel/hostname"), "web1.example.org\n");
@@ -75,7 +75,7 @@ fn all_names_change_and_are_read() {
 
 #[test]
 fn only_what_differs_is_written() {
-    let machine = Machine::new();
+    let machine = HostnameFixture::new();
     std::fs::write(machine.root.path().join("proc/sys/kernel/hostname"), "stray\n").unwrap();
     let should = machine.should("old", &[]);
     let differing: Vec<String> =
@@ -87,7 +87,7 @@ fn only_what_differs_is_written() {
 
 #[test]
 fn invalid_names_are_refused() {
-    let machine = Machine::new();
+    let machine = HostnameFixture::new();
     for name in ["", "-a", "a-", "a..b", "a b", "a_b", "über", &"x".repeat(65)] {
         assert!(!machine.provider.validate(name, &Attributes::new(), &[]).is_empty(), "{name}");
     }
@@ -102,7 +102,7 @@ fn invalid_names_are_refused() {
 
 #[test]
 fn link_in_place_of_the_file_is_not_followed() {
-    let machine = Machine::new();
+    let machine = HostnameFixture::new();
     let secret = machine.root.path().join("secret");
     std::fs::write(&secret, "kept").unwrap();
     std::fs::remove_file(machine.root.path().join("etc/hostname")).unwrap();

@@ -19,7 +19,7 @@ use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite, RewriteError};
 use crate::line_table::{LineEntry, LineTable};
 use crate::tool;
-use table::{BootModule, Command, Setting, plain};
+use table::{BootModule, ModprobeCommand, Setting, plain};
 
 /// Modules to load at the boot (modules-load.d(5)).
 const BOOT: &str = "/etc/modules-load.d/kilter.conf";
@@ -95,7 +95,7 @@ pub struct KernelModuleProvider {
 }
 
 /// The files of kilter.
-struct Files {
+struct ModuleFiles {
     boot: LineTable<BootModule>,
     settings: LineTable<Setting>,
 }
@@ -106,12 +106,12 @@ impl KernelModuleProvider {
         KernelModuleProvider { system, turn: Mutex::new(()) }
     }
 
-    fn read(&self) -> Result<Files, EcoString> {
+    fn read(&self) -> Result<ModuleFiles, EcoString> {
         let bytes = |path: &str| {
             let bytes = whole::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))?;
             Ok::<_, EcoString>(bytes.unwrap_or_default())
         };
-        Ok(Files { boot: LineTable::parse(&bytes(BOOT)?), settings: LineTable::parse(&bytes(SETTINGS)?) })
+        Ok(ModuleFiles { boot: LineTable::parse(&bytes(BOOT)?), settings: LineTable::parse(&bytes(SETTINGS)?) })
     }
 
     /// Returns true if the kernel has the module: loaded, or as a part of it.
@@ -132,16 +132,16 @@ impl KernelModuleProvider {
         listed.any(|module| plain(module) == name) || directory.is_dir() && !directory.join("initstate").exists()
     }
 
-    fn state(&self, name: &EcoString, files: &Files) -> State {
+    fn state(&self, name: &EcoString, files: &ModuleFiles) -> State {
         let module = plain(name);
         let is_loaded = self.is_loaded(&module);
         let mut attributes = Attributes::with_capacity(5);
         attributes.push("ensure", if is_loaded { "present" } else { "absent" });
         attributes.push("name", name.clone());
         attributes.push("boot", files.boot.find(&module).is_some());
-        let options = files.settings.find(&Setting::id(Command::Options, &module));
+        let options = files.settings.find(&Setting::id(ModprobeCommand::Options, &module));
         attributes.push("options", options.map(|setting| setting.options.clone()).unwrap_or_default());
-        attributes.push("blacklist", files.settings.find(&Setting::id(Command::Blacklist, &module)).is_some());
+        attributes.push("blacklist", files.settings.find(&Setting::id(ModprobeCommand::Blacklist, &module)).is_some());
         State { name: name.clone(), exists: is_loaded, attributes, ..State::default() }
     }
 
@@ -189,10 +189,10 @@ impl KernelModuleProvider {
                 };
                 if let Some(options) = should.text("options") {
                     let options = options.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
-                    put(settings, Command::Options, &options, !options.is_empty());
+                    put(settings, ModprobeCommand::Options, &options, !options.is_empty());
                 }
                 if let Some(is_blacklisted) = should.get_bool("blacklist") {
-                    put(settings, Command::Blacklist, "", is_blacklisted);
+                    put(settings, ModprobeCommand::Blacklist, "", is_blacklisted);
                 }
             }
         })?;

@@ -38,7 +38,7 @@ impl LineEntry for BootModule {
 
 /// Command of modprobe that kilter manages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum ModprobeCommand {
     Options,
     Blacklist,
 }
@@ -53,14 +53,14 @@ pub(super) struct Setting {
 
 impl Setting {
     /// Returns the name of the line of a module.
-    pub(super) fn id(command: Command, module: &str) -> EcoString {
+    pub(super) fn id(command: ModprobeCommand, module: &str) -> EcoString {
         match command {
-            Command::Options => eco_format!("options {}", plain(module)),
-            Command::Blacklist => eco_format!("blacklist {}", plain(module)),
+            ModprobeCommand::Options => eco_format!("options {}", plain(module)),
+            ModprobeCommand::Blacklist => eco_format!("blacklist {}", plain(module)),
         }
     }
 
-    pub(super) fn new(command: Command, module: &str, options: &str) -> Setting {
+    pub(super) fn new(command: ModprobeCommand, module: &str, options: &str) -> Setting {
         Setting { id: Setting::id(command, module), options: options.into() }
     }
 
@@ -77,8 +77,8 @@ impl LineEntry for Setting {
         let (command, module) = (words.next()?, words.next()?);
         let options = words.collect::<Vec<_>>().join(" ");
         match command {
-            "options" if !options.is_empty() => Some(Setting::new(Command::Options, module, &options)),
-            "blacklist" if options.is_empty() => Some(Setting::new(Command::Blacklist, module, "")),
+            "options" if !options.is_empty() => Some(Setting::new(ModprobeCommand::Options, module, &options)),
+            "blacklist" if options.is_empty() => Some(Setting::new(ModprobeCommand::Blacklist, module, "")),
             _ => None,
         }
     }

@@ -28,18 +28,18 @@ impl Runner for Modprobe {
     }
 }
 
-struct Bench {
+struct KernelModuleBench {
     root: tempfile::TempDir,
     runner: Arc<Modprobe>,
     provider: KernelModuleProvider,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl KernelModuleBench {
+    fn new() -> KernelModuleBench {
         let root = tempfile::tempdir().unwrap();
         let runner = Arc::new(Modprobe(root.path().to_owned(), Mutex::default()));
         let provider = KernelModuleProvider::new(System::new(root.path(), runner.clone()));
-        let bench = Bench { root, runner, provider };
+        let bench = KernelModuleBench { root, runner, provider };
         bench.write("proc/sys/kernel/osrelease", "6.1\n");
         bench.write("lib/modules/6.1/modules.builtin", "kernel/fs/ext4/ext4.ko\n");
         bench.write("sys/module/printk/parameters/time", "Y\n");
@@ -93,7 +93,7 @@ fn should(attributes: &[(&str, Value)]) -> Attributes {
 
 #[test]
 fn module_is_loaded_now_and_at_the_boot() {
-    let bench = Bench::new();
+    let bench = KernelModuleBench::new();
     bench.converges("br_netfilter", &should(&[]));
     assert_eq!((bench.calls(), bench.read(BOOT)), (vec!["-- br_netfilter".to_owned()], "br_netfilter\n".to_owned()));
     assert_eq!(bench.differences("br-netfilter", &should(&[])), []);
@@ -106,7 +106,7 @@ fn module_is_loaded_now_and_at_the_boot() {
 
 #[test]
 fn module_is_unloaded_and_on_the_blacklist() {
-    let bench = Bench::new();
+    let bench = KernelModuleBench::new();
     bench.write("etc/modules-load.d/kilter.conf", "# mine\nusb-storage\n");
     bench.write("etc/modprobe.d/kilter.conf", "install x /bin/true\n");
     bench.write("sys/module/usb_storage/initstate", "live\n");
@@ -124,7 +124,7 @@ fn module_is_unloaded_and_on_the_blacklist() {
 
 #[test]
 fn options_are_written_before_the_module_is_loaded() {
-    let bench = Bench::new();
+    let bench = KernelModuleBench::new();
     let options = should(&[("options", "a=1  b=2".into()), ("boot", false.into())]);
     bench.converges("nvme-core", &options);
     assert_eq!(bench.read(SETTINGS), "options nvme_core a=1 b=2\n");
@@ -136,7 +136,7 @@ fn options_are_written_before_the_module_is_loaded() {
 
 #[test]
 fn part_of_the_kernel_is_loaded_and_stays() {
-    let bench = Bench::new();
+    let bench = KernelModuleBench::new();
     for name in ["ext4", "printk"] {
         bench.converges(name, &should(&[]));
         let failed = bench.set(name, &should(&[("ensure", "absent".into())])).failure.unwrap();
@@ -147,7 +147,7 @@ fn part_of_the_kernel_is_loaded_and_stays() {
 
 #[test]
 fn modules_of_a_batch_are_written_together_and_fail_alone() {
-    let bench = Bench::new();
+    let bench = KernelModuleBench::new();
     let (good, bad) = (should(&[]), should(&[("options", "a\nb".into())]));
     let names: Vec<EcoString> = ["one", "missing", "two", "bad"].map(EcoString::from).to_vec();
     let is = State::absent("x");
@@ -161,7 +161,7 @@ fn modules_of_a_batch_are_written_together_and_fail_alone() {
 
 #[test]
 fn list_has_loaded_and_declared_modules() {
-    let bench = Bench::new();
+    let bench = KernelModuleBench::new();
     bench.write("etc/modprobe.d/kilter.conf", "blacklist floppy\n");
     bench.write("sys/module/loop/initstate", "live\n");
     let states = get_checked(&bench.provider, &Context::empty(), Query::All).unwrap();
@@ -174,7 +174,7 @@ fn list_has_loaded_and_declared_modules() {
 
 #[test]
 fn bad_values_are_refused() {
-    let bench = Bench::new();
+    let bench = KernelModuleBench::new();
     for name in ["", "../x", "-r", "a b", "a.ko", "x\ny"] {
         assert_eq!(bench.provider.validate(name, &should(&[]), &[]).len(), 1, "{name}");
     }

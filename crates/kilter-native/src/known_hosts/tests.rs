@@ -8,17 +8,17 @@ const TWO: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIGtleXMgYXJlIG1hZGUgb2YgMzIgYnl0ZXMgY
 /// The beginning of a key of the type ssh-rsa.
 const RSA: &str = "AAAAB3NzaC1yc2EAAAADAQABAAAAgQ==";
 
-struct Bench {
+struct KnownHostsBench {
     root: tempfile::TempDir,
     provider: KnownHostsProvider,
 }
 
-impl Bench {
-    fn new(text: &str) -> Bench {
+impl KnownHostsBench {
+    fn new(text: &str) -> KnownHostsBench {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("etc/ssh")).unwrap();
         std::fs::write(root.path().join("etc/ssh/ssh_known_hosts"), text).unwrap();
-        Bench { provider: KnownHostsProvider::new(root.path()), root }
+        KnownHostsBench { provider: KnownHostsProvider::new(root.path()), root }
     }
 
     fn read(&self) -> String {
@@ -51,7 +51,7 @@ fn should(attributes: &[(&str, &str)]) -> Attributes {
 
 #[test]
 fn key_is_added_changed_and_removed() {
-    let bench = Bench::new("# mine\n|1|a=|b= ssh-rsa AAAA");
+    let bench = KnownHostsBench::new("# mine\n|1|a=|b= ssh-rsa AAAA");
     let mut declared = should(&[("type", "ssh-ed25519"), ("key", ONE)]);
     declared.push("host_aliases", Value::strings(["b", "10.0.0.7"]));
     bench.converges("a", &declared);
@@ -67,7 +67,7 @@ fn key_is_added_changed_and_removed() {
 
 #[test]
 fn host_has_a_key_of_each_type() {
-    let bench = Bench::new("");
+    let bench = KnownHostsBench::new("");
     bench.converges("a", &should(&[("type", "ssh-ed25519"), ("key", ONE)]));
     bench.converges("a", &should(&[("type", "ssh-rsa"), ("key", RSA)]));
     assert_eq!(bench.read(), format!("a ssh-ed25519 {ONE}\na ssh-rsa {RSA}\n"));
@@ -87,7 +87,7 @@ fn host_has_a_key_of_each_type() {
 #[test]
 fn hashed_name_is_the_same_host() {
     let hashed = "|1|Hm+M90MC/yOd2Gpa9gIb1zA/e60=|qmFYtqUyO34RwjOKtr8BpRGdVwM=";
-    let bench = Bench::new(&format!("{hashed} ssh-ed25519 {ONE}\n"));
+    let bench = KnownHostsBench::new(&format!("{hashed} ssh-ed25519 {ONE}\n"));
     let mut declared = should(&[("type", "ssh-ed25519"), ("key", ONE)]);
     assert_eq!(bench.check("git.example.org", &declared).unwrap(), []);
     assert_eq!(get_checked(&bench.provider, &Context::empty(), Query::All).unwrap(), []);
@@ -97,14 +97,14 @@ fn hashed_name_is_the_same_host() {
     declared.push("host_aliases", Value::strings(["git"]));
     bench.converges("git.example.org", &declared);
     assert_eq!(bench.read(), format!("git.example.org,git ssh-ed25519 {TWO}\n"));
-    let bench = Bench::new(&format!("{hashed} ssh-ed25519 {ONE}\n{hashed} ssh-rsa {RSA}\n"));
+    let bench = KnownHostsBench::new(&format!("{hashed} ssh-ed25519 {ONE}\n{hashed} ssh-rsa {RSA}\n"));
     bench.converges("git.example.org", &should(&[("ensure", "absent")]));
     assert_eq!(bench.read(), "");
 }
 
 #[test]
 fn refused_change_has_no_effect() {
-    let bench = Bench::new("# mine\n");
+    let bench = KnownHostsBench::new("# mine\n");
     for (name, declared, why) in [
         ("a", should(&[("key", ONE)]), "a new key needs"),
         ("a", should(&[("type", "ssh-ed25519")]), "a new key needs"),

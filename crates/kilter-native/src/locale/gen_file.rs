@@ -4,27 +4,27 @@ use ecow::EcoString;
 
 /// A locale and its character set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct LocaleEntry {
     pub(super) name: EcoString,
     pub(super) charset: EcoString,
 }
 
-fn entry(line: &str) -> Option<Entry> {
+fn entry(line: &str) -> Option<LocaleEntry> {
     let mut words = line.split_ascii_whitespace();
     let (name, charset) = (words.next()?, words.next()?);
     let is_entry = !name.starts_with('#') && words.next().is_none_or(|word| word.starts_with('#'));
-    is_entry.then(|| Entry { name: name.into(), charset: charset.into() })
+    is_entry.then(|| LocaleEntry { name: name.into(), charset: charset.into() })
 }
 
 /// Returns the entries of a file.
-pub(super) fn entries(bytes: &[u8]) -> Vec<Entry> {
+pub(super) fn entries(bytes: &[u8]) -> Vec<LocaleEntry> {
     String::from_utf8_lossy(bytes).lines().filter_map(entry).collect()
 }
 
 /// Returns the file with these entries, and without those of the unwanted names. An entry that is a comment loses its
 /// `#`; an unwanted entry becomes a comment. All other lines stay byte for byte.
-pub(super) fn with(bytes: &[u8], wanted: &[Entry], unwanted: &[&str]) -> Vec<u8> {
-    let mut there: Vec<Entry> = entries(bytes);
+pub(super) fn with(bytes: &[u8], wanted: &[LocaleEntry], unwanted: &[&str]) -> Vec<u8> {
+    let mut there: Vec<LocaleEntry> = entries(bytes);
     let mut new = Vec::with_capacity(bytes.len());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let text = String::from_utf8_lossy(line);
@@ -61,8 +61,8 @@ mod tests {
 
     const FILE: &[u8] = b"# This file lists locales that you wish\n\n# de_DE.UTF-8 UTF-8\n#fr_FR ISO-8859-1\nen_US.UTF-8 UTF-8\n\xff\n# aa_ER UTF-8";
 
-    fn entry_of(name: &str, charset: &str) -> Entry {
-        Entry { name: name.into(), charset: charset.into() }
+    fn entry_of(name: &str, charset: &str) -> LocaleEntry {
+        LocaleEntry { name: name.into(), charset: charset.into() }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite};
 use crate::tool::cancel;
 use crate::{shell_settings, tool};
-use gen_file::Entry;
+use gen_file::LocaleEntry;
 
 const GENERATOR: &str = "locale-gen";
 const LIST: &str = "/etc/locale.gen";
@@ -67,7 +67,7 @@ pub struct LocaleProvider {
 
 /// Locales on the machine.
 struct FoundLocales {
-    entries: Vec<Entry>,
+    entries: Vec<LocaleEntry>,
     /// Names as `locale -a` has them.
     generated: FxHashSet<String>,
     default: Option<EcoString>,
@@ -191,7 +191,7 @@ impl LocaleProvider {
             let should = change.should.filter(|should| !is_absent(should));
             match should.map(|should| self.charset(change.name, should)) {
                 _ if is_builtin(change.name) => {}
-                Some(Ok(charset)) => wanted.push(Entry { name: change.name.clone(), charset }),
+                Some(Ok(charset)) => wanted.push(LocaleEntry { name: change.name.clone(), charset }),
                 Some(Err(why)) => *outcome = Outcome::failed(why),
                 None => unwanted.push(change.name.as_str()),
             }

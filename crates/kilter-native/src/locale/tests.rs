@@ -54,7 +54,7 @@ impl Runner for FakeTools {
     }
 }
 
-struct Machine {
+struct LocaleFixture {
     root: tempfile::TempDir,
     tools: Arc<FakeTools>,
     provider: LocaleProvider,
@@ -62,8 +62,8 @@ struct Machine {
 
 const GEN: &str = "# de_DE.UTF-8 UTF-8\n# broken_XX.UTF-8 UTF-8\nen_US.UTF-8 UTF-8\n";
 
-impl Machine {
-    fn new() -> Machine {
+impl LocaleFixture {
+    fn new() -> LocaleFixture {
         let root = tempfile::tempdir().unwrap();
         for directory in ["etc/default", "usr/share/i18n"] {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
@@ -80,7 +80,7 @@ impl Machine {
         }
         let tools = Arc::new(FakeTools { root: root.path().to_owned(), calls: Mutex::default() });
         let provider = LocaleProvider::new(System::new(root.path(), tools.clone()));
-        Machine { root, tools, provider }
+        LocaleFixture { root, tools, provider }
     }
 
     fn text(&self, path: &str) -> String {
@@ -127,7 +127,7 @@ fn absent() -> Attributes {
 
 #[test]
 fn locales_of_a_batch_are_generated_by_one_run() {
-    let machine = Machine::new();
+    let machine = LocaleFixture::new();
     machine.converges(&[
         ("de_DE.UTF-8", present(Some(true))),
         ("de_DE@euro", present(None)),
@@ -146,7 +146,7 @@ fn locales_of_a_batch_are_generated_by_one_run() {
 
 #[test]
 fn locale_that_lost_its_line_or_its_files_is_repaired() {
-    let machine = Machine::new();
+    let machine = LocaleFixture::new();
     std::fs::write(machine.root.path().join("archive"), "").unwrap();
     assert_eq!(machine.differences("en_US.UTF-8", &present(None)).len(), 1);
     machine.converges(&[("en_US.UTF-8", present(None))]);
@@ -159,7 +159,7 @@ fn locale_that_lost_its_line_or_its_files_is_repaired() {
 
 #[test]
 fn absent_locale_loses_its_line_its_files_and_its_default() {
-    let machine = Machine::new();
+    let machine = LocaleFixture::new();
     machine.converges(&[("en_US.UTF-8", absent())]);
     assert_eq!(machine.calls(), ["localedef --delete-from-archive en_US.utf8"]);
     assert_eq!(machine.text("etc/locale.gen"), GEN.replace("\nen_US", "\n# en_US"));
@@ -170,7 +170,7 @@ fn absent_locale_loses_its_line_its_files_and_its_default() {
 
 #[test]
 fn absent_locale_loses_its_second_name_unless_it_is_declared() {
-    let machine = Machine::new();
+    let machine = LocaleFixture::new();
     machine.converges(&[("de_DE", present(None))]);
     assert_eq!(machine.text("archive"), "en_US.utf8\nde_DE\nde_DE.iso88591\n");
     machine.converges(&[("de_DE", absent())]);
@@ -185,7 +185,7 @@ fn absent_locale_loses_its_second_name_unless_it_is_declared() {
 
 #[test]
 fn file_of_systemd_has_the_default_if_it_exists() {
-    let machine = Machine::new();
+    let machine = LocaleFixture::new();
     std::fs::write(machine.root.path().join("etc/locale.conf"), "LC_TIME=C\n").unwrap();
     machine.converges(&[("de_DE.UTF-8", present(Some(true)))]);
     assert_eq!(machine.text("etc/locale.conf"), "LC_TIME=C\nLANG=de_DE.UTF-8\n");
@@ -194,7 +194,7 @@ fn file_of_systemd_has_the_default_if_it_exists() {
 
 #[test]
 fn unsupported_and_failed_locales_are_named() {
-    let machine = Machine::new();
+    let machine = LocaleFixture::new();
     for mode in [Mode::Preview, Mode::Apply] {
         let outcomes = machine.set(&[("de_XX.UTF-8", present(None)), ("de_DE.UTF-8", present(None))], mode);
         assert!(format!("{:?}", outcomes[0]).contains("`de_XX.UTF-8` is not a supported locale"), "{outcomes:?}");
@@ -206,7 +206,7 @@ fn unsupported_and_failed_locales_are_named() {
 
 #[test]
 fn invalid_values_are_refused() {
-    let machine = Machine::new();
+    let machine = LocaleFixture::new();
     for name in ["", "de DE", "../x", "-a", "a\nb"] {
         assert!(!machine.provider.validate(name, &present(None), &[]).is_empty(), "{name}");
     }

@@ -9,14 +9,14 @@ use super::live::{LiveMount, missing_flags};
 use crate::file::whole;
 
 /// Entry and mount of a name.
-pub(super) struct Found<'a> {
+pub(super) struct FoundMount<'a> {
     pub(super) entry: Option<&'a FstabEntry>,
     pub(super) live: Option<&'a LiveMount>,
 }
 
 /// Reaction of a mount to a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum MountStep {
     Nothing,
     Mount,
     Remount,
@@ -26,7 +26,7 @@ pub(super) enum Step {
     Unmount,
 }
 
-impl Found<'_> {
+impl FoundMount<'_> {
     pub(super) fn state(&self, name: &EcoString) -> State {
         let ensure = match (self.entry, self.live) {
             (None, None) => return State::absent(name.clone()),
@@ -76,22 +76,22 @@ impl Found<'_> {
     }
 
     /// Returns the reaction to a change of the entry to `new`.
-    pub(super) fn step(&self, new: &FstabEntry, should: &Attributes) -> Step {
+    pub(super) fn step(&self, new: &FstabEntry, should: &Attributes) -> MountStep {
         let ensure = should.text("ensure").unwrap_or("mounted");
         let Some(live) = self.live else {
-            return if ensure == "mounted" { Step::Mount } else { Step::Nothing };
+            return if ensure == "mounted" { MountStep::Mount } else { MountStep::Nothing };
         };
         if ensure == "unmounted" {
-            return Step::Unmount;
+            return MountStep::Unmount;
         }
         let other = |old: &FstabEntry| old.device != new.device || old.fstype != new.fstype;
         let has_other_options = self.entry.is_none_or(|old| sorted(&old.options) != sorted(&new.options))
             || !missing_flags(&new.options, &live.options).is_empty();
         match () {
-            () if self.entry.is_some_and(other) => Step::MountAgain,
-            () if !has_other_options => Step::Nothing,
-            () if new.is_swap() || should.get_bool("remounts") == Some(false) => Step::MountAgain,
-            () => Step::Remount,
+            () if self.entry.is_some_and(other) => MountStep::MountAgain,
+            () if !has_other_options => MountStep::Nothing,
+            () if new.is_swap() || should.get_bool("remounts") == Some(false) => MountStep::MountAgain,
+            () => MountStep::Remount,
         }
     }
 }

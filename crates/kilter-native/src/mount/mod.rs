@@ -23,7 +23,7 @@ use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
 use crate::{proc_watch, tool};
-use found::{Found, Step, problems, require_fields, sorted};
+use found::{FoundMount, MountStep, problems, require_fields, sorted};
 use fstab::{FstabTable, SWAP};
 use live::{LiveMount, LiveMounts};
 use schema::schema;
@@ -125,9 +125,9 @@ impl MountProvider {
         order.sort_by_key(|&at| std::cmp::Reverse(trimmed(changes[at].name).len()));
         for at in order {
             let name = trimmed(changes[at].name);
-            let found = Found { entry: old.find(name), live: live.find(name) };
+            let found = FoundMount { entry: old.find(name), live: live.find(name) };
             let planned = match changes[at].should.filter(|should| !is_absent(should)) {
-                None => (None, if found.live.is_some() { Step::Unmount } else { Step::Nothing }),
+                None => (None, if found.live.is_some() { MountStep::Unmount } else { MountStep::Nothing }),
                 Some(should) => {
                     let entry = found.merged(name, should);
                     if let Err(why) = require_fields(Some(&entry.device), Some(&entry.fstype)) {
@@ -142,20 +142,20 @@ impl MountProvider {
                         continue;
                     }
                     let step = match unmounted.contains(name) {
-                        true => Step::MountAgain,
+                        true => MountStep::MountAgain,
                         false => found.step(&entry, should),
                     };
                     (Some(entry), step)
                 }
             };
             let (entry, step) = planned;
-            if let (Step::Unmount | Step::MountAgain, Some(live)) = (step, found.live)
+            if let (MountStep::Unmount | MountStep::MountAgain, Some(live)) = (step, found.live)
                 && let Err(why) = self.unmount(cx, name, live)
             {
                 outcomes[at] = Outcome::failed(why);
                 continue;
             }
-            if step == Step::MountAgain {
+            if step == MountStep::MountAgain {
                 unmounted.insert(name);
             }
             match entry {
@@ -177,9 +177,9 @@ impl MountProvider {
         }
         for (at, name, step, entry) in later.into_iter().rev() {
             let done = match step {
-                Step::Mount | Step::MountAgain => self.mount(cx, name, entry.is_swap()),
-                Step::Remount => self.remount(cx, name, &entry.options),
-                Step::Nothing | Step::Unmount => Ok(()),
+                MountStep::Mount | MountStep::MountAgain => self.mount(cx, name, entry.is_swap()),
+                MountStep::Remount => self.remount(cx, name, &entry.options),
+                MountStep::Nothing | MountStep::Unmount => Ok(()),
             };
             if let Err(why) = done {
                 outcomes[at] = Outcome::failed(why);
@@ -221,7 +221,7 @@ impl Provider for MountProvider {
         let bytes = whole::read(&self.path()).map_err(|error| ProviderError::new(error.to_string()))?;
         let table = FstabTable::parse(&bytes.unwrap_or_default());
         let live = self.live().map_err(ProviderError::new)?;
-        let found = |name: &str| Found { entry: table.find(name), live: live.find(name) };
+        let found = |name: &str| FoundMount { entry: table.find(name), live: live.find(name) };
         Ok(match query {
             Query::All => table.entries().iter().map(|entry| found(entry.name()).state(entry.name())).collect(),
             Query::Named(wanted) => wanted.iter().map(|one| found(trimmed(one.name)).state(one.name)).collect(),

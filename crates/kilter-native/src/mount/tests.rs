@@ -73,7 +73,7 @@ impl Runner for FakeKernel {
     }
 }
 
-struct Bench {
+struct MountBench {
     root: tempfile::TempDir,
     kernel: Arc<FakeKernel>,
     provider: MountProvider,
@@ -82,8 +82,8 @@ struct Bench {
 const FSTAB: &str = "# keep me\n/dev/vda\t/\text4\terrors=remount-ro\t0\t1\n";
 const ROOT: &str = "1 0 254:0 / / rw - ext4 /dev/vda rw\n";
 
-impl Bench {
-    fn new(fstab: &str) -> Bench {
+impl MountBench {
+    fn new(fstab: &str) -> MountBench {
         let root = tempfile::tempdir().unwrap();
         for directory in ["etc", "proc/self"] {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
@@ -93,7 +93,7 @@ impl Bench {
         std::fs::write(root.path().join("proc/swaps"), "Filename Type Size Used Priority\n").unwrap();
         let kernel = Arc::new(FakeKernel { root: root.path().to_owned(), calls: Mutex::default() });
         let provider = MountProvider::new(System::new(root.path(), kernel.clone()));
-        Bench { root, kernel, provider }
+        MountBench { root, kernel, provider }
     }
 
     fn fstab(&self) -> String {
@@ -128,7 +128,7 @@ const DATA: [(&str, &str); 3] = [("ensure", "mounted"), ("device", "/dev/vdb"), 
 
 #[test]
 fn file_system_is_mounted_changed_and_removed() {
-    let bench = Bench::new(FSTAB);
+    let bench = MountBench::new(FSTAB);
     assert_eq!(bench.converges("/data", &DATA), ["mount -- /data"]);
     assert_eq!(bench.fstab(), format!("{FSTAB}/dev/vdb\t/data\text4\tdefaults\t0\t0\n"));
     let with = |more: &[(&'static str, &'static str)]| [&DATA[..], more].concat();
@@ -145,7 +145,7 @@ fn file_system_is_mounted_changed_and_removed() {
 
 #[test]
 fn options_that_another_program_removed_are_restored_by_a_remount() {
-    let bench = Bench::new(FSTAB);
+    let bench = MountBench::new(FSTAB);
     let declared = [&DATA[..], &[("options", "nosuid,noatime")]].concat();
     bench.converges("/data", &declared);
     let mounts = bench.kernel.mounts().replace("nosuid,noatime", "rw");
@@ -158,7 +158,7 @@ fn options_that_another_program_removed_are_restored_by_a_remount() {
 
 #[test]
 fn ghost_is_found_by_name_and_gets_an_entry_without_another_mount() {
-    let bench = Bench::new(FSTAB);
+    let bench = MountBench::new(FSTAB);
     std::fs::write(
         bench.root.path().join("proc/self/mountinfo"),
         format!("{ROOT}9 1 0:1 / /data rw - ext4 /dev/vdb rw\n"),
@@ -177,7 +177,7 @@ fn ghost_is_found_by_name_and_gets_an_entry_without_another_mount() {
 #[test]
 fn busy_file_system_keeps_its_entry() {
     let fstab = format!("{FSTAB}/dev/vdb /busy ext4\n");
-    let bench = Bench::new(&fstab);
+    let bench = MountBench::new(&fstab);
     std::fs::write(bench.root.path().join("proc/self/mountinfo"), "9 1 0:1 / /busy rw - ext4 /dev/vdb rw\n").unwrap();
     let failure = bench.set("/busy", &[("ensure", "absent")]).failure.unwrap();
     assert!(failure.starts_with("umount failed with") && failure.ends_with("target is busy."), "{failure}");
@@ -186,7 +186,7 @@ fn busy_file_system_keeps_its_entry() {
 
 #[test]
 fn line_of_another_program_is_kept_and_the_file_system_mounted_again() {
-    let bench = Bench::new(FSTAB);
+    let bench = MountBench::new(FSTAB);
     bench.converges("/raced", &DATA);
     let other = [("ensure", "defined"), ("device", "/dev/vdc"), ("fstype", "ext4")];
     assert_eq!(bench.converges("/raced", &other), ["umount -- /raced", "mount -- /raced"]);
@@ -195,7 +195,7 @@ fn line_of_another_program_is_kept_and_the_file_system_mounted_again() {
 
 #[test]
 fn nested_mounts_of_one_call_are_mounted_outside_in() {
-    let bench = Bench::new(FSTAB);
+    let bench = MountBench::new(FSTAB);
     let is = State::absent("x");
     let should: Attributes = DATA.iter().map(|(name, value)| (*name, Value::from(*value))).collect();
     let absent = Attributes::from_iter([("ensure", "absent")]);
@@ -212,7 +212,7 @@ fn nested_mounts_of_one_call_are_mounted_outside_in() {
 
 #[test]
 fn swap_area_is_named_by_its_device() {
-    let bench = Bench::new(FSTAB);
+    let bench = MountBench::new(FSTAB);
     let swap = [("ensure", "mounted"), ("fstype", "swap")];
     assert_eq!(bench.converges("/swapfile", &swap), ["swapon -- /swapfile"]);
     assert_eq!(bench.fstab(), format!("{FSTAB}/swapfile\tnone\tswap\tdefaults\t0\t0\n"));
@@ -222,7 +222,7 @@ fn swap_area_is_named_by_its_device() {
 
 #[test]
 fn bind_mount_is_remounted_without_its_file_system() {
-    let bench = Bench::new(FSTAB);
+    let bench = MountBench::new(FSTAB);
     let bind = [("ensure", "mounted"), ("device", "/a"), ("fstype", "none"), ("options", "bind")];
     bench.converges("/data", &bind);
     let read_only = [&bind[..3], &[("options", "bind,ro")]].concat();
@@ -231,7 +231,7 @@ fn bind_mount_is_remounted_without_its_file_system() {
 
 #[test]
 fn invalid_declarations_name_the_attribute_and_the_remedy() {
-    let bench = Bench::new(FSTAB);
+    let bench = MountBench::new(FSTAB);
     let says = |name: &str, attributes: &[(&str, &str)]| {
         let should = attributes.iter().map(|(name, value)| (*name, Value::from(*value))).collect();
         let problems = bench.provider.validate(name, &should, &[]);
@@ -254,7 +254,7 @@ fn invalid_declarations_name_the_attribute_and_the_remedy() {
 
 #[test]
 fn preview_needs_a_mount_point() {
-    let bench = Bench::new(FSTAB);
+    let bench = MountBench::new(FSTAB);
     let (name, is) = ("/data".into(), State::absent("/data"));
     let should: Attributes = DATA.iter().map(|(name, value)| (*name, Value::from(*value))).collect();
     let previewed = || {

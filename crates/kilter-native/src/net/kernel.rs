@@ -6,7 +6,7 @@ use ecow::{EcoString, eco_format};
 use rustix::io::Errno;
 
 use super::address::{Prefix, Route, default_metric};
-use super::netlink::{CHANGE, Connection, NEW, Request, attribute, number};
+use super::netlink::{CHANGE, Connection, NEW, NetlinkRequest, attribute, number};
 
 // Kinds of messages (linux/rtnetlink.h).
 const NEW_LINK: u16 = 16;
@@ -86,7 +86,7 @@ pub(super) struct NewLink<'a> {
 }
 
 /// The state of the kernel, in the network namespace of the thread.
-pub(super) struct Kernel {
+pub(super) struct NetKernel {
     connection: Connection,
     pub(super) links: Vec<Link>,
     addresses: Vec<(u32, Prefix)>,
@@ -169,23 +169,23 @@ fn route(body: &[u8]) -> Option<(u32, u8, Route)> {
     Some((attribute(attributes, ROUTE_LINK).and_then(number)?, origin, route))
 }
 
-impl Kernel {
+impl NetKernel {
     /// Reads the state.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub(super) fn read() -> Result<Kernel, EcoString> {
+    pub(super) fn read() -> Result<NetKernel, EcoString> {
         let mut connection = Connection::open().map_err(failed("open a connection to the kernel"))?;
         let mut list = |kind, size| connection.list(kind, &vec![0; size]).map_err(failed("list the network"));
         let links = list(LIST_LINKS, LINK_HEADER)?.iter().filter_map(|body| link(body)).collect();
         let addresses = list(LIST_ADDRESSES, ADDRESS_HEADER)?.iter().filter_map(|body| permanent(body)).collect();
         let routes = list(LIST_ROUTES, ROUTE_HEADER)?.iter().filter_map(|body| route(body)).collect();
-        Ok(Kernel { connection, links, addresses, routes })
+        Ok(NetKernel { connection, links, addresses, routes })
     }
 
     /// Reads the state again.
     pub(super) fn refresh(&mut self) -> Result<(), EcoString> {
-        *self = Kernel::read()?;
+        *self = NetKernel::read()?;
         Ok(())
     }
 
@@ -208,13 +208,13 @@ impl Kernel {
         sorted(self.routes.iter().filter(|(link, _, _)| *link == index).map(|(_, _, route)| *route).collect())
     }
 
-    fn change(&mut self, request: Request, what: &str) -> Result<(), EcoString> {
+    fn change(&mut self, request: NetlinkRequest, what: &str) -> Result<(), EcoString> {
         self.connection.change(request).map_err(failed(what))
     }
 
     /// Makes a virtual interface.
     pub(super) fn create(&mut self, new: &NewLink<'_>) -> Result<(), EcoString> {
-        let mut request = Request::new(NEW_LINK, NEW, &[0; LINK_HEADER]);
+        let mut request = NetlinkRequest::new(NEW_LINK, NEW, &[0; LINK_HEADER]);
         request.attribute(LINK_NAME, &zero_ended(new.name));
         if let Some(parent) = new.parent {
             request.attribute(LINK_PARENT, &parent.to_ne_bytes());
@@ -236,24 +236,27 @@ impl Kernel {
 
     /// Removes a virtual interface.
     pub(super) fn remove(&mut self, link: &Link) -> Result<(), EcoString> {
-        self.change(Request::new(REMOVE_LINK, CHANGE, &link_header(link.index, None)), &format!("remove {}", link.name))
+        self.change(
+            NetlinkRequest::new(REMOVE_LINK, CHANGE, &link_header(link.index, None)),
+            &format!("remove {}", link.name),
+        )
     }
 
     /// Brings an interface up or down.
     pub(super) fn set_up(&mut self, link: &Link, is_up: bool) -> Result<(), EcoString> {
         let what = format!("bring {} {}", link.name, if is_up { "up" } else { "down" });
-        self.change(Request::new(NEW_LINK, CHANGE, &link_header(link.index, Some(is_up))), &what)
+        self.change(NetlinkRequest::new(NEW_LINK, CHANGE, &link_header(link.index, Some(is_up))), &what)
     }
 
     pub(super) fn set_mtu(&mut self, link: &Link, mtu: u32) -> Result<(), EcoString> {
-        let mut request = Request::new(NEW_LINK, CHANGE, &link_header(link.index, None));
+        let mut request = NetlinkRequest::new(NEW_LINK, CHANGE, &link_header(link.index, None));
         request.attribute(LINK_MTU, &mtu.to_ne_bytes());
         self.change(request, &format!("set the MTU of {} to {mtu}", link.name))
     }
 
     /// Makes an interface a port of a bridge; of none with 0.
     pub(super) fn set_master(&mut self, link: &Link, master: u32) -> Result<(), EcoString> {
-        let mut request = Request::new(NEW_LINK, CHANGE, &link_header(link.index, None));
+        let mut request = NetlinkRequest::new(NEW_LINK, CHANGE, &link_header(link.index, None));
         request.attribute(LINK_MASTER, &master.to_ne_bytes());
         self.change(request, &format!("change the bridge of {}", link.name))
     }
@@ -268,7 +271,7 @@ impl Kernel {
             true => (NEW_ADDRESS, NEW, "add"),
             false => (REMOVE_ADDRESS, CHANGE, "remove"),
         };
-        let mut request = Request::new(kind, flags, &header);
+        let mut request = NetlinkRequest::new(kind, flags, &header);
         request.attribute(ADDRESS_LOCAL, &octets(prefix.address));
         request.attribute(ADDRESS, &octets(prefix.address));
         self.change(request, &format!("{what} the address {prefix} of {}", link.name))
@@ -288,7 +291,7 @@ impl Kernel {
             true => (NEW_ROUTE, NEW, "add"),
             false => (REMOVE_ROUTE, CHANGE, "remove"),
         };
-        let mut request = Request::new(kind, flags, &header);
+        let mut request = NetlinkRequest::new(kind, flags, &header);
         if let Some(network) = route.network {
             request.attribute(ROUTE_NETWORK, &octets(network.address));
         }

@@ -16,7 +16,7 @@ use kilter_provider::{
 
 use crate::builtin::is_absent;
 use address::{Prefix, Route};
-use kernel::{Kernel, Link, NewLink};
+use kernel::{Link, NetKernel, NewLink};
 use schema::schema;
 
 /// Maximum length of the name of an interface in bytes.
@@ -73,12 +73,12 @@ fn texts<T: ToString>(all: &[T]) -> Value {
 }
 
 /// Returns the addresses of an interface that belong to a resource.
-fn owned_addresses(kernel: &Kernel, link: &Link, declared: &[Prefix]) -> Vec<Prefix> {
+fn owned_addresses(kernel: &NetKernel, link: &Link, declared: &[Prefix]) -> Vec<Prefix> {
     let is_owned = |prefix: &Prefix| !prefix.is_link_local() || declared.contains(prefix);
     kernel.addresses(link.index).into_iter().filter(is_owned).collect()
 }
 
-fn owned_routes(kernel: &Kernel, link: &Link, attribute: &str) -> Vec<Route> {
+fn owned_routes(kernel: &NetKernel, link: &Link, attribute: &str) -> Vec<Route> {
     let is_owned = |route: &Route| match attribute {
         "gateway" => route.network.is_none() && route.gateway.is_some(),
         _ => route.network.is_some(),
@@ -86,7 +86,7 @@ fn owned_routes(kernel: &Kernel, link: &Link, attribute: &str) -> Vec<Route> {
     kernel.routes(link.index).into_iter().filter(is_owned).collect()
 }
 
-fn state(kernel: &Kernel, link: &Link, name: &EcoString, should: Option<&Attributes>) -> State {
+fn state(kernel: &NetKernel, link: &Link, name: &EcoString, should: Option<&Attributes>) -> State {
     let mut attributes = Attributes::with_capacity(10);
     attributes.push("ensure", if link.is_up { "up" } else { "down" });
     attributes.push("name", name.clone());
@@ -113,7 +113,7 @@ fn state(kernel: &Kernel, link: &Link, name: &EcoString, should: Option<&Attribu
 }
 
 /// Makes a virtual interface that does not exist.
-fn create(kernel: &mut Kernel, name: &str, should: &Attributes) -> Result<(), EcoString> {
+fn create(kernel: &mut NetKernel, name: &str, should: &Attributes) -> Result<(), EcoString> {
     let Some(kind) = should.text("kind") else {
         return Err(eco_format!("there is no interface {name}: add `kind` to make a virtual one"));
     };
@@ -135,12 +135,12 @@ fn require_parts(should: &Attributes) -> Result<(), EcoString> {
     }
 }
 
-fn index(kernel: &Kernel, name: &str) -> Result<u32, EcoString> {
+fn index(kernel: &NetKernel, name: &str) -> Result<u32, EcoString> {
     kernel.link(name).map(|link| link.index).ok_or_else(|| eco_format!("there is no interface {name}"))
 }
 
 /// Brings an interface to its declared state.
-fn converge(kernel: &mut Kernel, name: &str, should: &Attributes) -> Result<(), EcoString> {
+fn converge(kernel: &mut NetKernel, name: &str, should: &Attributes) -> Result<(), EcoString> {
     // Values from other resources have not been validated before.
     if let Some(problem) = problems(name, should, &[]).pop() {
         return Err(eco_format!("{problem}"));
@@ -200,7 +200,7 @@ fn converge(kernel: &mut Kernel, name: &str, should: &Attributes) -> Result<(), 
     Ok(())
 }
 
-fn remove(kernel: &mut Kernel, name: &str) -> Result<(), EcoString> {
+fn remove(kernel: &mut NetKernel, name: &str) -> Result<(), EcoString> {
     match kernel.link(name).cloned() {
         None => Ok(()),
         Some(link) if link.kind.is_none() => {
@@ -251,7 +251,7 @@ impl Provider for NetProvider {
     crate::builtin::describe!("net", "rtnetlink", schema, [relations, predict, watch]);
 
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        let kernel = Kernel::read().map_err(ProviderError::new)?;
+        let kernel = NetKernel::read().map_err(ProviderError::new)?;
         Ok(match query {
             Query::All => kernel.links.iter().map(|link| state(&kernel, link, &link.name, None)).collect(),
             Query::Named(wanted) => {
@@ -277,7 +277,7 @@ impl Provider for NetProvider {
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = |change: &Change<'_>| {
-            let mut kernel = Kernel::read()?;
+            let mut kernel = NetKernel::read()?;
             match change.should.filter(|should| !is_absent(should)) {
                 Some(should) => converge(&mut kernel, change.name, should),
                 None => remove(&mut kernel, change.name),

@@ -28,18 +28,18 @@ pub(super) const NEW: u16 = 0x400 | 0x200;
 pub(super) const CHANGE: u16 = 0;
 
 /// A request, or the value of a nested attribute.
-pub(super) struct Request {
+pub(super) struct NetlinkRequest {
     bytes: Vec<u8>,
 }
 
-impl Request {
+impl NetlinkRequest {
     /// Creates a request of a kind, with the header of the kind.
-    pub(super) fn new(kind: u16, flags: u16, header: &[u8]) -> Request {
+    pub(super) fn new(kind: u16, flags: u16, header: &[u8]) -> NetlinkRequest {
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         bytes[6..8].copy_from_slice(&(flags | REQUEST).to_ne_bytes());
         bytes.extend_from_slice(header);
-        Request { bytes }
+        NetlinkRequest { bytes }
     }
 
     /// Adds an attribute.
@@ -51,7 +51,7 @@ impl Request {
     }
 
     /// Adds an attribute that contains others, after `header`.
-    pub(super) fn nested(&mut self, kind: u16, header: &[u8], fill: &dyn Fn(&mut Request)) {
+    pub(super) fn nested(&mut self, kind: u16, header: &[u8], fill: &dyn Fn(&mut NetlinkRequest)) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
         self.bytes.extend_from_slice(header);
@@ -85,7 +85,7 @@ impl Connection {
         Ok(Connection { socket, sequence: 0, buffer: vec![0; BUFFER] })
     }
 
-    fn send(&mut self, mut request: Request, flags: u16) -> Result<(), Errno> {
+    fn send(&mut self, mut request: NetlinkRequest, flags: u16) -> Result<(), Errno> {
         self.sequence += 1;
         let (length, flags) =
             (request.bytes.len() as u32, u16::from_ne_bytes([request.bytes[6], request.bytes[7]]) | flags);
@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// Receives the messages that answer the last request.
-    fn receive(&mut self) -> Result<Vec<Message>, Errno> {
+    fn receive(&mut self) -> Result<Vec<NetlinkMessage>, Errno> {
         let (_, length) =
             rustix::io::retry_on_intr(|| recv(&self.socket, self.buffer.as_mut_slice(), RecvFlags::empty()))?;
         let all = messages(&self.buffer[..length.min(BUFFER)]).ok_or(Errno::BADMSG)?;
@@ -104,7 +104,7 @@ impl Connection {
     }
 
     /// Makes a change.
-    pub(super) fn change(&mut self, request: Request) -> Result<(), Errno> {
+    pub(super) fn change(&mut self, request: NetlinkRequest) -> Result<(), Errno> {
         self.send(request, ACK)?;
         loop {
             if let Some(answer) = self.receive()?.into_iter().find(|message| message.kind == ERROR) {
@@ -116,7 +116,7 @@ impl Connection {
     /// Returns the bodies of all objects of a kind, after the header of the netlink message.
     pub(super) fn list(&mut self, kind: u16, header: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
         for _ in 0..MAX_READS {
-            self.send(Request::new(kind, 0, header), DUMP)?;
+            self.send(NetlinkRequest::new(kind, 0, header), DUMP)?;
             let mut found = Vec::new();
             let mut is_interrupted = false;
             'read: loop {
@@ -138,14 +138,14 @@ impl Connection {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Message {
+struct NetlinkMessage {
     kind: u16,
     flags: u16,
     sequence: u32,
     body: Vec<u8>,
 }
 
-impl Message {
+impl NetlinkMessage {
     /// Returns the result that a message of the kind [`ERROR`] reports.
     fn result(&self) -> Result<(), Errno> {
         let code = self.body.get(..4).and_then(|code| code.try_into().ok()).map_or(0, i32::from_ne_bytes);
@@ -157,14 +157,14 @@ impl Message {
 }
 
 /// Splits what was received. None if a message has another form.
-fn messages(mut bytes: &[u8]) -> Option<Vec<Message>> {
+fn messages(mut bytes: &[u8]) -> Option<Vec<NetlinkMessage>> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
         let length = number(bytes)? as usize;
         let message = bytes.get(..length).filter(|message| message.len() >= HEADER)?;
         let kind = u16::from_ne_bytes(message[4..6].try_into().ok()?);
         let flags = u16::from_ne_bytes(message[6..8].try_into().ok()?);
-        found.push(Message { kind, flags, sequence: number(&message[8..])?, body: message[HEADER..].to_vec() });
+        found.push(NetlinkMessage { kind, flags, sequence: number(&message[8..])?, body: message[HEADER..].to_vec() });
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     Some(found)
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn attributes_are_read_as_they_were_written() {
-        let mut request = Request::new(16, NEW, &[7; 16]);
+        let mut request = NetlinkRequest::new(16, NEW, &[7; 16]);
         request.attribute(3, b"br0\0");
         request.nested(18, &[], &|nested| {
             nested.attribute(1, b"bridge\0");
@@ -227,7 +227,7 @@ mod tests {
         let mut connection = Connection::open().unwrap();
         let links = connection.list(18, &[0; 16]).unwrap();
         assert!(links.iter().any(|link| attribute(&link[16..], 3) == Some(&b"lo\0"[..])));
-        let refused = connection.change(Request::new(17, CHANGE, &[0; 16]));
+        let refused = connection.change(NetlinkRequest::new(17, CHANGE, &[0; 16]));
         assert!(refused.is_err(), "a link without a name cannot be removed");
         assert_eq!(connection.list(18, &[0; 16]).unwrap().len(), links.len());
     }

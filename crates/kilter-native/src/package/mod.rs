@@ -25,7 +25,7 @@ use crate::accounts::System;
 use crate::value_text::sealed_like;
 use apt::{Apt, LISTS, Policy};
 use schema::schema;
-use status::{Database, Package, Packages, Status};
+use status::{Database, DpkgStatus, Package, Packages};
 
 /// Programs that change packages.
 const PROGRAMS: [&str; 4] = ["apt-get", "apt-cache", "apt-mark", "dpkg"];
@@ -129,7 +129,7 @@ impl PackageProvider {
             return State::present(wanted.name.clone(), attributes);
         }
         let mut state = State::absent(wanted.name.clone());
-        if row.is_some_and(|row| row.status == Status::ConfigFiles) {
+        if row.is_some_and(|row| row.status == DpkgStatus::ConfigFiles) {
             state.attributes.push("ensure", "absent");
             state.attributes.push("config_files", Value::Boolean(true));
         }
@@ -180,7 +180,7 @@ fn is_provided(packages: &Packages, name: &str, should: &Attributes) -> bool {
 }
 
 fn present(name: &EcoString, row: &Package, policy: Option<&Policy>) -> State {
-    let is_whole = row.status == Status::Installed;
+    let is_whole = row.status == DpkgStatus::Installed;
     let mut attributes = Attributes::with_capacity(6);
     attributes.push("ensure", if is_whole { "present" } else { "broken" });
     attributes.push("name", name.clone());

@@ -22,7 +22,7 @@ const MAX_JOURNAL_FILES: usize = 10_000;
 
 /// Status of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum DpkgStatus {
     /// Completely installed.
     Installed,
     /// Unpacked, half configured, or half installed.
@@ -40,7 +40,7 @@ pub(super) struct Package {
     pub(super) name: EcoString,
     pub(super) architecture: EcoString,
     pub(super) version: EcoString,
-    pub(super) status: Status,
+    pub(super) status: DpkgStatus,
     /// True if the package is on hold.
     pub(super) is_held: bool,
     /// Virtual packages that it provides, with their versions.
@@ -50,7 +50,7 @@ pub(super) struct Package {
 impl Package {
     /// Returns true if its files are there, at least in part.
     pub(super) fn is_there(&self) -> bool {
-        matches!(self.status, Status::Installed | Status::Broken)
+        matches!(self.status, DpkgStatus::Installed | DpkgStatus::Broken)
     }
 }
 
@@ -85,7 +85,7 @@ impl Packages {
         let (plain, architecture) = name.split_once(':').unwrap_or((name, self.native.as_str()));
         let rows = self.providers.get(plain).into_iter().flatten().map(|&at| &self.rows[at]);
         let is_native = architecture == self.native;
-        rows.filter(move |row| row.status == Status::Installed)
+        rows.filter(move |row| row.status == DpkgStatus::Installed)
             .filter(move |row| row.architecture == architecture || is_native && row.architecture == "all")
             .filter_map(move |row| {
                 let provided = row.provides.iter().find(|(name, _)| name == plain)?;
@@ -206,10 +206,10 @@ impl Paragraph {
         let mut words = self.status.split_ascii_whitespace();
         let (want, _, state) = (words.next()?, words.next(), words.next()?);
         let status = match state {
-            "installed" | "triggers-awaited" | "triggers-pending" => Status::Installed,
-            "config-files" => Status::ConfigFiles,
-            "not-installed" => Status::NotInstalled,
-            _ => Status::Broken,
+            "installed" | "triggers-awaited" | "triggers-pending" => DpkgStatus::Installed,
+            "config-files" => DpkgStatus::ConfigFiles,
+            "not-installed" => DpkgStatus::NotInstalled,
+            _ => DpkgStatus::Broken,
         };
         Some(Package {
             name: self.name?,

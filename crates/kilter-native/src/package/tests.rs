@@ -113,24 +113,24 @@ fn output(code: i32, text: &str) -> Output {
     Output { stdout: Captured { bytes: text.into(), dropped: 0 }, ..Output::of(ExitStatus::Code(code)) }
 }
 
-struct Bench {
+struct AptBench {
     root: tempfile::TempDir,
     apt: Arc<FakeApt>,
     provider: PackageProvider,
 }
 
-impl Bench {
-    fn new() -> Bench {
-        Bench::trusting(TrustPolicy::any())
+impl AptBench {
+    fn new() -> AptBench {
+        AptBench::trusting(TrustPolicy::any())
     }
 
-    fn trusting(trust: TrustPolicy) -> Bench {
+    fn trusting(trust: TrustPolicy) -> AptBench {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("var/lib/dpkg/updates")).unwrap();
         fs::write(root.path().join("var/lib/dpkg/status"), STATUS).unwrap();
         let apt = Arc::new(FakeApt::default());
         let provider = PackageProvider::new(System::new(root.path(), apt.clone()), trust);
-        Bench { root, apt, provider }
+        AptBench { root, apt, provider }
     }
 
     /// Sets packages in one call; returns the failures.
@@ -169,7 +169,7 @@ impl Bench {
 
 #[test]
 fn database_is_read_with_architectures_holds_and_provided_names() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     let all = bench.provider.get(&Context::empty(), Query::All).unwrap();
     let names: Vec<&str> = all.iter().map(|state| state.name.as_str()).collect();
     assert_eq!(names, ["dpkg", "bash", "libc6", "libc6:i386", "half"]);
@@ -186,7 +186,7 @@ fn database_is_read_with_architectures_holds_and_provided_names() {
 
 #[test]
 fn journal_of_a_running_dpkg_counts() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     assert_eq!(bench.state("dpkg").attributes.text("version"), Some("1.21.22"));
     let row = "Package: dpkg\nStatus: install ok half-installed\nArchitecture: amd64\nVersion: 1.22\n";
     fs::write(bench.root.path().join("var/lib/dpkg/updates/0000"), row).unwrap();
@@ -195,7 +195,7 @@ fn journal_of_a_running_dpkg_counts() {
 
 #[test]
 fn batch_is_one_transaction() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     let failures = bench.set(&[
         ("nginx", &[("ensure", "1.1-1")]),
         ("libc6", &[("ensure", "latest")]),
@@ -209,7 +209,7 @@ fn batch_is_one_transaction() {
 
 #[test]
 fn removals_join_the_transaction_if_they_remove_nothing_else() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     bench.set(&[("nginx", &[("ensure", "present")]), ("libc6:i386", &[("ensure", "absent")])]);
     assert_eq!(bench.calls(), ["apt-get install -- nginx libc6:i386-"]);
     bench.set(&[("libc6:i386", &[("ensure", "absent")]), ("half", &[("ensure", "purged")])]);
@@ -221,7 +221,7 @@ fn removals_join_the_transaction_if_they_remove_nothing_else() {
 
 #[test]
 fn failed_transaction_is_repeated_for_each_package() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     bench.apt.failing.lock().unwrap().push("nginx");
     let failures = bench.set(&[("nginx", &[("ensure", "present")]), ("half", &[("ensure", "present")])]);
     assert!(failures[0].as_ref().is_some_and(|why| why.contains("E: it may not")), "{failures:?}");
@@ -232,7 +232,7 @@ fn failed_transaction_is_repeated_for_each_package() {
 
 #[test]
 fn unknown_names_and_versions_fail_before_the_transaction() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     let failures = bench.set(&[
         ("nosuch", &[("ensure", "present")]),
         ("nginx", &[("version", "9")]),
@@ -248,7 +248,7 @@ fn unknown_names_and_versions_fail_before_the_transaction() {
 
 #[test]
 fn hold_is_kept_unless_the_mark_is_declared() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     let failures = bench.set(&[("bash", &[("ensure", "absent")])]);
     assert!(failures[0].as_deref().is_some_and(|why| why.starts_with("bash is on hold at 5.2.15-2")), "{failures:?}");
     assert_eq!(bench.set(&[("bash", &[("ensure", "held")])]), []);
@@ -258,7 +258,7 @@ fn hold_is_kept_unless_the_mark_is_declared() {
 
 #[test]
 fn package_file_must_be_the_package() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     let path = bench.root.path().join("agent.deb").display().to_string();
     fs::write(&path, "").unwrap();
     assert_eq!(bench.set(&[("agent", &[("source", &path)])]), [None]);
@@ -271,7 +271,7 @@ fn package_file_must_be_the_package() {
 #[test]
 fn package_file_that_others_can_change_is_not_read() {
     use std::os::unix::fs::PermissionsExt as _;
-    let bench = Bench::trusting(TrustPolicy::current());
+    let bench = AptBench::trusting(TrustPolicy::current());
     let path = bench.root.path().join("dpkg.deb");
     fs::write(&path, "").unwrap();
     for (mode, reads) in [(0o666, 0), (0o644, 1)] {
@@ -290,7 +290,7 @@ fn package_file_that_others_can_change_is_not_read() {
 
 #[test]
 fn old_lists_are_refreshed_before_an_installation() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     bench.set(&[("nginx", &[("refresh_lists", "1h")])]);
     let installed = "apt-get install --no-remove -- nginx";
     assert_eq!(bench.calls(), ["apt-get update", installed]);
@@ -303,7 +303,7 @@ fn old_lists_are_refreshed_before_an_installation() {
 
 #[test]
 fn options_separate_transactions() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     let options = Value::strings(["--no-install-recommends"]);
     let (name, other) = (EcoString::from("nginx"), EcoString::from("half"));
     let with = Attributes::from_iter([("ensure", Value::from("present")), ("install_options", options)]);
@@ -318,7 +318,7 @@ fn options_separate_transactions() {
 
 #[test]
 fn preview_fails_only_for_what_nothing_can_prevent() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     let (name, absent) = (EcoString::from("nosuch"), State::absent("nosuch"));
     let preview = |should: &Attributes| {
         let change = Change::new(&name, &absent, Some(should), &[]);
@@ -331,7 +331,7 @@ fn preview_fails_only_for_what_nothing_can_prevent() {
 
 #[test]
 fn short_forms_and_contradictions_of_ensure() {
-    let bench = Bench::new();
+    let bench = AptBench::new();
     let canonical = |attributes: &[(&str, &str)]| {
         let mut should: Attributes = attributes.iter().map(|(name, value)| (*name, Value::from(*value))).collect();
         let problems = canonicalize_one(&bench.provider, &Context::empty(), &mut "x".into(), &mut should);

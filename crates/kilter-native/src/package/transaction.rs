@@ -10,7 +10,7 @@ use kilter_provider::{Context, Level, Mode};
 
 use super::apt::{Apt, Failed, Policy, REFRESHED};
 use super::schema::maximum_age;
-use super::status::{Package, Packages, Status};
+use super::status::{DpkgStatus, Package, Packages};
 use super::{PackageProvider, is_removal, version};
 use crate::value_text::texts;
 
@@ -26,7 +26,7 @@ enum Goal {
 }
 
 /// A resource with its goal.
-struct Step<'a> {
+struct TransactionStep<'a> {
     /// Index of the change.
     at: usize,
     name: &'a EcoString,
@@ -38,7 +38,7 @@ struct Step<'a> {
     broken: Option<EcoString>,
 }
 
-impl Step<'_> {
+impl TransactionStep<'_> {
     fn is_pinned(&self) -> bool {
         matches!(&self.goal, Goal::Install(word) if word.contains('=') && !word.starts_with('/'))
     }
@@ -100,7 +100,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// If the package is on hold, or its file cannot be used.
-    fn step<'c>(&self, at: usize, change: &Change<'c>, packages: &Packages) -> Result<Step<'c>, EcoString> {
+    fn step<'c>(&self, at: usize, change: &Change<'c>, packages: &Packages) -> Result<TransactionStep<'c>, EcoString> {
         let (name, row) = (change.name, packages.find(change.name));
         let goal = match change.should.filter(|should| !is_removal(should)) {
             None => removal(change.should, row),
@@ -113,8 +113,8 @@ impl Run<'_> {
                 "{name} is on hold at {version}: declare `mark: none` or `mark: hold`, or run `apt-mark unhold {name}`"
             ));
         }
-        let broken = row.filter(|row| row.status == Status::Broken).map(|row| row.version.clone());
-        Ok(Step { at, name, should: change.should, goal, is_unheld: is_held, broken })
+        let broken = row.filter(|row| row.status == DpkgStatus::Broken).map(|row| row.version.clone());
+        Ok(TransactionStep { at, name, should: change.should, goal, is_unheld: is_held, broken })
     }
 
     fn installation(
@@ -133,7 +133,7 @@ impl Run<'_> {
         if let Some(source) = should.text("source") {
             return self.file_goal(source, name, wanted, there, change);
         }
-        let is_whole = there.is_some_and(|row| row.status == Status::Installed);
+        let is_whole = there.is_some_and(|row| row.status == DpkgStatus::Installed);
         Ok(match (there, wanted) {
             (Some(row), Some(wanted)) if is_whole && version::is_same(&row.version, wanted) => Goal::Nothing,
             (_, Some(wanted)) => Goal::Install(format!("{name}={wanted}")),
@@ -154,7 +154,7 @@ impl Run<'_> {
         there: Option<&Package>,
         change: &Change<'_>,
     ) -> Result<Goal, EcoString> {
-        let is_whole = there.filter(|row| row.status == Status::Installed);
+        let is_whole = there.filter(|row| row.status == DpkgStatus::Installed);
         let has_version = |row: &Package| wanted.is_none_or(|wanted| version::is_same(&row.version, wanted));
         if is_whole.is_some_and(has_version) && !change.differs("latest") {
             return Ok(Goal::Nothing);
@@ -174,7 +174,7 @@ impl Run<'_> {
     }
 
     /// Returns true if an installation asks for newer package lists.
-    fn is_refresh_due(&self, steps: &[Step<'_>]) -> bool {
+    fn is_refresh_due(&self, steps: &[TransactionStep<'_>]) -> bool {
         let installs = steps.iter().filter(|step| matches!(&step.goal, Goal::Install(word) if !word.starts_with('/')));
         let maximum = installs.filter_map(|step| maximum_age(step.should?)).min();
         maximum.is_some_and(|maximum| self.age_of_lists().is_none_or(|age| age >= maximum))
@@ -203,8 +203,8 @@ impl Run<'_> {
     /// Replaces virtual packages by the package that provides them, and fails installations that apt does not know.
     /// apt-get would read an unknown name as a pattern or an order: `foo-` removes foo, `fo.` installs similar
     /// packages.
-    fn resolve(&self, steps: &mut Vec<Step<'_>>, outcomes: &mut [Outcome]) {
-        let is_named = |step: &Step<'_>| matches!(&step.goal, Goal::Install(word) if !word.starts_with('/'));
+    fn resolve(&self, steps: &mut Vec<TransactionStep<'_>>, outcomes: &mut [Outcome]) {
+        let is_named = |step: &TransactionStep<'_>| matches!(&step.goal, Goal::Install(word) if !word.starts_with('/'));
         let names: Vec<&str> = steps.iter().filter(|step| is_named(step)).map(|step| step.name.as_str()).collect();
         let policies = match self.apt.policies(&names) {
             Ok(policies) => policies,
@@ -237,14 +237,14 @@ impl Run<'_> {
         }
     }
 
-    fn carry_out(&self, steps: &[Step<'_>], outcomes: &mut [Outcome]) {
-        let names = |is_meant: &dyn Fn(&Step<'_>) -> bool| -> Vec<&str> {
+    fn carry_out(&self, steps: &[TransactionStep<'_>], outcomes: &mut [Outcome]) {
+        let names = |is_meant: &dyn Fn(&TransactionStep<'_>) -> bool| -> Vec<&str> {
             steps.iter().filter(|step| is_meant(step)).map(|step| step.name.as_str()).collect()
         };
         if let Err(failed) = self.apt.mark("unhold", &names(&|step| step.is_unheld)) {
             return fail_all(steps, outcomes, &failed.message);
         }
-        let mut groups: BTreeMap<(Vec<EcoString>, bool), Vec<&Step<'_>>> = BTreeMap::new();
+        let mut groups: BTreeMap<(Vec<EcoString>, bool), Vec<&TransactionStep<'_>>> = BTreeMap::new();
         for step in steps.iter().filter(|step| step.goal != Goal::Nothing) {
             // Options matter only to installations, so removals join any of these transactions.
             let key = if matches!(step.goal, Goal::Install(_)) { step.options() } else { (Vec::new(), false) };
@@ -257,7 +257,7 @@ impl Run<'_> {
     }
 
     /// Changes packages in one transaction. If it fails, changes each package on its own.
-    fn transaction(&self, options: &(Vec<EcoString>, bool), steps: &[&Step<'_>], outcomes: &mut [Outcome]) {
+    fn transaction(&self, options: &(Vec<EcoString>, bool), steps: &[&TransactionStep<'_>], outcomes: &mut [Outcome]) {
         let failed = match self.try_transaction(options, steps) {
             Ok(()) => return,
             Err(failed) => failed,
@@ -278,7 +278,11 @@ impl Run<'_> {
         }
     }
 
-    fn try_transaction(&self, (options, replaces): &(Vec<EcoString>, bool), steps: &[&Step<'_>]) -> Result<(), Failed> {
+    fn try_transaction(
+        &self,
+        (options, replaces): &(Vec<EcoString>, bool),
+        steps: &[&TransactionStep<'_>],
+    ) -> Result<(), Failed> {
         let mut words = Vec::new();
         let mut removed = Vec::new();
         for step in steps {
@@ -288,7 +292,7 @@ impl Run<'_> {
                 Goal::Nothing => {}
             }
         }
-        let is_purge = |step: &&&Step<'_>| step.goal == Goal::Purge;
+        let is_purge = |step: &&&TransactionStep<'_>| step.goal == Goal::Purge;
         let purged: Vec<String> = steps.iter().filter(is_purge).map(|step| step.name.to_string()).collect();
         let is_pure_purge = !purged.is_empty() && purged.len() == removed.len();
         let mut common: Vec<String> = options.iter().map(ToString::to_string).collect();
@@ -346,33 +350,33 @@ impl Run<'_> {
     }
 
     /// Returns true if a package has reached its goal.
-    fn is_reached(&self, step: &Step<'_>) -> bool {
+    fn is_reached(&self, step: &TransactionStep<'_>) -> bool {
         let Ok(packages) = self.provider.database.packages() else { return false };
         let row = packages.find(step.name);
         match &step.goal {
             Goal::Nothing => true,
             Goal::Remove => row.is_none_or(|row| !row.is_there()),
-            Goal::Purge => row.is_none_or(|row| row.status == Status::NotInstalled),
+            Goal::Purge => row.is_none_or(|row| row.status == DpkgStatus::NotInstalled),
             // Only apt knows whether the version is the latest, and a file may have replaced another version.
             Goal::Install(word) => row.is_some_and(|row| {
                 let version = word.split_once('=').filter(|_| !word.starts_with('/')).map(|(_, version)| version);
-                row.status == Status::Installed
+                row.status == DpkgStatus::Installed
                     && version.is_some_and(|version| version::is_same(version, &row.version))
             }),
         }
     }
 
     /// Sets the declared marks, also of packages whose change has failed.
-    fn set_marks(&self, steps: &[Step<'_>], outcomes: &mut [Outcome]) {
+    fn set_marks(&self, steps: &[TransactionStep<'_>], outcomes: &mut [Outcome]) {
         let Ok(packages) = self.provider.database.packages() else { return };
         for (mark, word) in [("hold", "hold"), ("none", "unhold")] {
-            let is_other = |step: &&Step<'_>| {
+            let is_other = |step: &&TransactionStep<'_>| {
                 let is_declared =
                     step.should.is_some_and(|should| !is_removal(should) && should.text("mark") == Some(mark));
                 let row = packages.find(step.name).filter(|row| row.is_there());
                 is_declared && row.is_some_and(|row| row.is_held != (mark == "hold"))
             };
-            let marked: Vec<&Step<'_>> = steps.iter().filter(is_other).collect();
+            let marked: Vec<&TransactionStep<'_>> = steps.iter().filter(is_other).collect();
             let names: Vec<&str> = marked.iter().map(|step| step.name.as_str()).collect();
             if let Err(failed) = self.apt.mark(word, &names) {
                 for step in marked.iter().filter(|step| outcomes[step.at].is_done()).collect::<Vec<_>>() {
@@ -386,8 +390,8 @@ impl Run<'_> {
 fn removal(should: Option<&Attributes>, row: Option<&Package>) -> Goal {
     let is_purge = should.is_some_and(|should| should.get_bool("purge") == Some(true));
     match row.map(|row| row.status) {
-        None | Some(Status::NotInstalled) => Goal::Nothing,
-        Some(Status::ConfigFiles) if !is_purge => Goal::Nothing,
+        None | Some(DpkgStatus::NotInstalled) => Goal::Nothing,
+        Some(DpkgStatus::ConfigFiles) if !is_purge => Goal::Nothing,
         Some(_) if is_purge => Goal::Purge,
         Some(_) => Goal::Remove,
     }
@@ -397,7 +401,7 @@ fn removal(should: Option<&Attributes>, row: Option<&Package>) -> Goal {
 ///
 /// # Errors
 /// If apt has no such package or version.
-fn word(step: &Step<'_>, policy: &Policy, providers: &[EcoString]) -> Result<String, EcoString> {
+fn word(step: &TransactionStep<'_>, policy: &Policy, providers: &[EcoString]) -> Result<String, EcoString> {
     let name = step.name;
     let wanted = step.should.and_then(|should| should.text("version"));
     let unknown = || {
@@ -430,7 +434,12 @@ fn word(step: &Step<'_>, policy: &Policy, providers: &[EcoString]) -> Result<Str
 }
 
 /// Fails the steps that are meant, and removes them.
-fn fail(steps: &mut Vec<Step<'_>>, outcomes: &mut [Outcome], why: &str, is_meant: impl Fn(&Step<'_>) -> bool) {
+fn fail(
+    steps: &mut Vec<TransactionStep<'_>>,
+    outcomes: &mut [Outcome],
+    why: &str,
+    is_meant: impl Fn(&TransactionStep<'_>) -> bool,
+) {
     steps.retain(|step| {
         if is_meant(step) {
             outcomes[step.at] = Outcome::failed(why);
@@ -439,7 +448,7 @@ fn fail(steps: &mut Vec<Step<'_>>, outcomes: &mut [Outcome], why: &str, is_meant
     });
 }
 
-fn fail_all(steps: &[Step<'_>], outcomes: &mut [Outcome], why: &str) {
+fn fail_all(steps: &[TransactionStep<'_>], outcomes: &mut [Outcome], why: &str) {
     for step in steps {
         outcomes[step.at] = Outcome::failed(why);
     }

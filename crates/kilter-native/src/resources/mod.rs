@@ -17,7 +17,7 @@ use crate::accounts::{Accounts, System};
 use crate::builtin::present;
 use crate::value_text::texts;
 use crate::{CronProvider, GroupProvider, HostProvider, UserProvider};
-use limits::Limits;
+use limits::PurgeLimits;
 use schema::schema;
 
 /// Provides the type `resources`.
@@ -68,7 +68,7 @@ impl ResourcesProvider {
         let Some(provider) = self.provider(type_name).filter(|provider| provider.suitable().is_suitable()) else {
             return Ok(Vec::new());
         };
-        let (limits, except) = (Limits::of(&self.system), texts(should.get("except")));
+        let (limits, except) = (PurgeLimits::of(&self.system), texts(should.get("except")));
         let mut strays = Vec::new();
         for state in provider.get(cx, Query::All)? {
             let title = title(&state);
@@ -91,7 +91,7 @@ impl ResourcesProvider {
         state: &State,
         type_name: &str,
         should: &Attributes,
-        limits: Limits,
+        limits: PurgeLimits,
     ) -> Result<bool, ProviderError> {
         let number = |attribute: &str| state.attributes.get(attribute).and_then(Value::as_integer);
         let is_within = |number: Option<i64>, (least, most): (i64, i64)| {
@@ -122,7 +122,7 @@ impl ResourcesProvider {
         if should.get_bool("purge") != Some(true) || !cx.is_noop() {
             return Ok(None);
         }
-        let (limits, groups) = (Limits::of(&self.system), self.accounts.groups()?);
+        let (limits, groups) = (PurgeLimits::of(&self.system), self.accounts.groups()?);
         let is_held = |gid: u32| {
             let name = groups.find_gid(gid).map(|group| &group.name);
             let is_own = (limits.groups.0..=limits.groups.1).contains(&i64::from(gid));

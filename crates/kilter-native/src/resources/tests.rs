@@ -22,18 +22,18 @@ impl PreviewContext for Declared {
     }
 }
 
-struct Bench {
+struct PurgeBench {
     fake: Fake,
     provider: ResourcesProvider,
     declared: Declared,
 }
 
-impl Bench {
-    fn new(declared: &[(&'static str, &'static str)]) -> Bench {
+impl PurgeBench {
+    fn new(declared: &[(&'static str, &'static str)]) -> PurgeBench {
         let fake = Fake::new(PASSWD, GROUP, "");
         let provider = ResourcesProvider::new(fake.system());
         let declared = declared.iter().map(|(of, name)| (*of, *name, Attributes::new())).collect();
-        Bench { fake, provider, declared: Declared(declared) }
+        PurgeBench { fake, provider, declared: Declared(declared) }
     }
 
     fn found(&self, name: &str, more: &[(&str, Value)]) -> Found {
@@ -61,7 +61,7 @@ fn should(more: &[(&str, Value)]) -> Attributes {
 
 #[test]
 fn undeclared_users_of_people_are_removed_and_no_others() {
-    let bench = Bench::new(&[("user", "alice"), ("group", "bob")]);
+    let bench = PurgeBench::new(&[("user", "alice"), ("group", "bob")]);
     assert_eq!(bench.strays("user", &[]), ["user[bob]"]);
     for more in [
         [("except", Value::from("bob"))],
@@ -82,7 +82,7 @@ fn undeclared_users_of_people_are_removed_and_no_others() {
 
 #[test]
 fn limits_of_the_system_decide_about_users() {
-    let bench = Bench::new(&[]);
+    let bench = PurgeBench::new(&[]);
     assert_eq!(bench.strays("user", &[]), ["user[alice]", "user[bob]"]);
     bench.fake.write("login.defs", "UID_MIN 1001\n");
     assert_eq!(bench.strays("user", &[]), ["user[bob]"]);
@@ -92,7 +92,7 @@ fn limits_of_the_system_decide_about_users() {
 
 #[test]
 fn groups_of_existing_users_stay() {
-    let bench = Bench::new(&[]);
+    let bench = PurgeBench::new(&[]);
     assert_eq!(bench.strays("group", &[]), ["group[team]"]);
     bench.fake.write("passwd", PASSWD.replace("bob:x:1001:1001", "bob:x:1001:1000").as_str());
     assert_eq!(bench.strays("group", &[]), ["group[bob]", "group[team]"]);
@@ -102,7 +102,7 @@ fn groups_of_existing_users_stay() {
 
 #[test]
 fn failure_names_the_resource() {
-    let bench = Bench::new(&[]);
+    let bench = PurgeBench::new(&[]);
     *bench.fake.log.answer.lock().unwrap() = (8, "user is logged in".into());
     let failure = bench.set("user", Mode::Apply).failure.unwrap();
     assert!(failure.starts_with("user[alice]: ") && failure.ends_with(" (and 1 more)"), "{failure}");
@@ -110,7 +110,7 @@ fn failure_names_the_resource() {
 
 #[test]
 fn local_hosts_stay() {
-    let bench = Bench::new(&[("host", "db")]);
+    let bench = PurgeBench::new(&[("host", "db")]);
     let hosts = "127.0.0.1 localhost\n127.0.1.1 web1\n::1 ip6-localhost\nfe00::0 ip6-localnet\nff02::1 ip6-allnodes\n\
                  10.0.0.1 db\n10.0.0.2 old # x\nfd00::5 six\nname without\n";
     bench.fake.write("hosts", hosts);
@@ -144,7 +144,7 @@ fn cron_entry_is_declared_with_its_user() {
 
 #[test]
 fn order_is_entries_then_users_then_groups() {
-    let bench = Bench::new(&[]);
+    let bench = PurgeBench::new(&[]);
     let first_of = |name: &str| {
         let mut names = Vec::new();
         bench.provider.auto_edges(name, &Attributes::new(), &mut |edge| names.push(edge.name.to_owned()));
@@ -156,7 +156,7 @@ fn order_is_entries_then_users_then_groups() {
 
 #[test]
 fn bad_values_are_refused() {
-    let bench = Bench::new(&[]);
+    let bench = PurgeBench::new(&[]);
     let problems = |name: &str, more: &[(&str, Value)]| bench.provider.validate(name, &should(more), &[]);
     assert!(problems("user", &[("unless_system_user", false.into())])[0].message.contains("never purges system users"));
     assert_eq!(problems("host", &[("unless_uid", 1.into()), ("unless_system_user", 5.into())]).len(), 2);

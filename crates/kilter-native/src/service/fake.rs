@@ -6,8 +6,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::bus::{Body, Kind, Message, Sockets};
-use super::{Machine, ServiceProvider, unit};
+use super::bus::{Body, BusMessage, MessageKind, Sockets};
+use super::{ServiceHost, ServiceProvider, unit};
 use crate::accounts::fake::FakeRunner;
 
 /// A unit of the fake.
@@ -37,7 +37,7 @@ impl FakeUnit {
 }
 
 #[derive(Default)]
-struct Inner {
+struct FakeState {
     units: Mutex<BTreeMap<String, FakeUnit>>,
     /// Other names of units.
     aliases: Mutex<BTreeMap<String, String>>,
@@ -48,7 +48,7 @@ struct Inner {
 }
 
 pub(super) struct FakeSystemd {
-    inner: Arc<Inner>,
+    inner: Arc<FakeState>,
     pub(super) root: tempfile::TempDir,
     pub(super) runner: Arc<FakeRunner>,
 }
@@ -60,7 +60,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl FakeSystemd {
     pub(super) fn new(units: impl IntoIterator<Item = (&'static str, FakeUnit)>) -> FakeSystemd {
         let root = tempfile::tempdir().expect("there is room for a directory");
-        let inner = Arc::new(Inner::default());
+        let inner = Arc::new(FakeState::default());
         *lock(&inner.units) = units.into_iter().map(|(name, unit)| (name.to_owned(), unit)).collect();
         std::fs::create_dir(root.path().join("system")).expect("the directory is new");
         *lock(&inner.directories) = vec![root.path().join("system").display().to_string()];
@@ -79,7 +79,7 @@ impl FakeSystemd {
 
     pub(super) fn provider(&self) -> ServiceProvider {
         let socket = self.root.path().join("socket");
-        ServiceProvider::on(Machine {
+        ServiceProvider::on(ServiceHost {
             sockets: Sockets { private: socket.clone(), bus: socket },
             booted: self.root.path().to_owned(),
             run: self.root.path().to_owned(),
@@ -118,7 +118,7 @@ impl FakeSystemd {
     }
 
     /// Sends a signal over all connections.
-    pub(super) fn signal(&self, signal: &Message) {
+    pub(super) fn signal(&self, signal: &BusMessage) {
         let bytes = signal.encode();
         for connection in lock(&self.inner.connections).iter_mut() {
             let _ = connection.write_all(&bytes);
@@ -132,39 +132,39 @@ impl FakeSystemd {
 }
 
 /// Returns the signal that a property of a unit has changed.
-pub(super) fn changed(unit: &str) -> Message {
+pub(super) fn changed(unit: &str) -> BusMessage {
     let mut body = Body::default();
     body.string("org.freedesktop.systemd1.Unit");
-    Message {
-        kind: Kind::Signal,
+    BusMessage {
+        kind: MessageKind::Signal,
         serial: 1,
         path: unit::path_of(unit),
         interface: "org.freedesktop.DBus.Properties".into(),
         member: "PropertiesChanged".into(),
         signature: "s".into(),
         body: body.bytes,
-        ..Message::default()
+        ..BusMessage::default()
     }
 }
 
 /// Returns a signal of the manager with a boolean.
-pub(super) fn of_manager(member: &str, value: bool) -> Message {
+pub(super) fn of_manager(member: &str, value: bool) -> BusMessage {
     let mut body = Body::default();
     body.u32(value.into());
-    Message {
-        kind: Kind::Signal,
+    BusMessage {
+        kind: MessageKind::Signal,
         serial: 1,
         path: "/org/freedesktop/systemd1".into(),
         interface: "org.freedesktop.systemd1.Manager".into(),
         member: member.into(),
         signature: "b".into(),
         body: body.bytes,
-        ..Message::default()
+        ..BusMessage::default()
     }
 }
 
 /// Serves a connection until it ends.
-fn serve(inner: &Inner, mut stream: UnixStream) {
+fn serve(inner: &FakeState, mut stream: UnixStream) {
     let mut line = Vec::new();
     let mut byte = [0];
     for answer in [&b"OK 0123456789abcdef0123456789abcdef\r\n"[..], b""] {
@@ -183,8 +183,8 @@ fn serve(inner: &Inner, mut stream: UnixStream) {
     let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
     while let Ok(read @ 1..) = stream.read(&mut chunk) {
         bytes.extend_from_slice(&chunk[..read]);
-        while let Ok(Some(call)) = Message::take(&mut bytes) {
-            let sent: Vec<u8> = inner.answer(&call).iter().flat_map(Message::encode).collect();
+        while let Ok(Some(call)) = BusMessage::take(&mut bytes) {
+            let sent: Vec<u8> = inner.answer(&call).iter().flat_map(BusMessage::encode).collect();
             let _turn = lock(&inner.connections);
             if stream.write_all(&sent).is_err() {
                 return;
@@ -193,21 +193,21 @@ fn serve(inner: &Inner, mut stream: UnixStream) {
     }
 }
 
-fn answer(call: &Message, signature: &str, body: Body) -> Message {
-    Message {
-        kind: Kind::Return,
+fn answer(call: &BusMessage, signature: &str, body: Body) -> BusMessage {
+    BusMessage {
+        kind: MessageKind::Return,
         serial: 1,
         answers: call.serial,
         signature: signature.into(),
         body: body.bytes,
-        ..Message::default()
+        ..BusMessage::default()
     }
 }
 
-fn refused(call: &Message, name: &str, text: &str) -> Message {
+fn refused(call: &BusMessage, name: &str, text: &str) -> BusMessage {
     let mut body = Body::default();
     body.string(text);
-    Message { kind: Kind::Error, error: name.into(), ..answer(call, "s", body) }
+    BusMessage { kind: MessageKind::Error, error: name.into(), ..answer(call, "s", body) }
 }
 
 fn variant(signature: &str, write: impl FnOnce(&mut Body)) -> Body {
@@ -217,7 +217,7 @@ fn variant(signature: &str, write: impl FnOnce(&mut Body)) -> Body {
     body
 }
 
-impl Inner {
+impl FakeState {
     fn name_of(&self, name: &str) -> String {
         lock(&self.aliases).get(name).cloned().unwrap_or_else(|| name.to_owned())
     }
@@ -238,7 +238,7 @@ impl Inner {
         ["", "/"].into_iter().for_each(|text| body.string(text));
     }
 
-    fn answer(&self, call: &Message) -> Vec<Message> {
+    fn answer(&self, call: &BusMessage) -> Vec<BusMessage> {
         let text = || call.first("s").and_then(|mut reader| reader.string().map(str::to_owned)).unwrap_or_default();
         let names = || {
             let mut reader = call.first("as").expect("the client sends the documented types");
@@ -291,7 +291,7 @@ impl Inner {
     }
 
     /// Answers a call that queues a job. The signal of its end comes first, as it may.
-    fn job(&self, call: &Message, name: &str) -> Vec<Message> {
+    fn job(&self, call: &BusMessage, name: &str) -> Vec<BusMessage> {
         let verb = call.member.replace("Unit", "").to_lowercase();
         lock(&self.calls).push(format!("{verb} {name}"));
         let mut units = lock(&self.units);
@@ -318,11 +318,11 @@ impl Inner {
         let mut body = Body::default();
         body.u32(7);
         ["/org/freedesktop/systemd1/job/7", name, &result].into_iter().for_each(|text| body.string(text));
-        let ended = Message { signature: "uoss".into(), body: body.bytes, ..of_manager("JobRemoved", true) };
+        let ended = BusMessage { signature: "uoss".into(), body: body.bytes, ..of_manager("JobRemoved", true) };
         vec![ended, queued]
     }
 
-    fn property(&self, call: &Message) -> Message {
+    fn property(&self, call: &BusMessage) -> BusMessage {
         let mut reader = call.reader("ss").expect("the client sends the documented types");
         let (_, name) = (reader.string(), reader.string().expect("the client sends whole messages"));
         if name == "UnitPath" {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kilter_process::Invocation;
 use kilter_provider::Context;
 
-use super::Machine;
+use super::ServiceHost;
 use super::bus::BusError;
 use super::systemd::Systemd;
 use crate::tool::cancel;
@@ -22,7 +22,7 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 const READS: usize = 3;
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 
-impl Machine {
+impl ServiceHost {
     /// Returns the last lines since the last start of a unit, for the end of a message: lines of the unit, or else
     /// lines of systemd about it. Empty if there is no journal.
     ///

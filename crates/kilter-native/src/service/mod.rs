@@ -33,7 +33,7 @@ use systemd::Systemd;
 
 /// Files and programs of systemd on a machine.
 #[derive(Clone)]
-struct Machine {
+struct ServiceHost {
     sockets: Sockets,
     /// Directory that exists if systemd runs (sd_booted(3)).
     booted: PathBuf,
@@ -46,7 +46,7 @@ struct Machine {
 
 /// Provides the type `service` through systemd.
 pub struct ServiceProvider {
-    machine: Machine,
+    machine: ServiceHost,
     /// Connection between two calls.
     idle: Mutex<Option<Connection>>,
     /// True while events are watched. systemd sends every event to every connection with root, so that no connection
@@ -62,7 +62,7 @@ impl ServiceProvider {
     pub fn new() -> ServiceProvider {
         let sockets = Sockets { private: "/run/systemd/private".into(), bus: "/run/dbus/system_bus_socket".into() };
         let runner = Arc::new(RealRunner);
-        ServiceProvider::on(Machine {
+        ServiceProvider::on(ServiceHost {
             sockets,
             booted: "/run/systemd/system".into(),
             run: "/run/systemd".into(),
@@ -71,7 +71,7 @@ impl ServiceProvider {
         })
     }
 
-    fn on(machine: Machine) -> ServiceProvider {
+    fn on(machine: ServiceHost) -> ServiceProvider {
         ServiceProvider {
             machine,
             idle: Mutex::default(),

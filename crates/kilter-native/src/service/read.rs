@@ -12,7 +12,7 @@ use kilter_provider::{Context, ProviderError, Wanted};
 
 use super::bus::BusError;
 use super::systemd::{LoadedUnit, Systemd, UNIT};
-use super::{Machine, ServiceProvider, files, unit};
+use super::{ServiceHost, ServiceProvider, files, unit};
 use crate::tool::cancel;
 
 /// Maximum duration of a program that reads or changes an init script.
@@ -31,7 +31,7 @@ pub(super) fn ensure_of(active: &str) -> &'static str {
     }
 }
 
-impl Machine {
+impl ServiceHost {
     /// Converts systemd's state of a unit file to a value of `enable`.
     pub(super) fn enable_of(&self, file: &str, unit: &str) -> &'static str {
         match file {
@@ -103,7 +103,7 @@ pub(super) fn is_init_script(systemd: &mut Systemd<'_>, unit: &str) -> Result<bo
 }
 
 /// Result of a request for a unit.
-enum Found {
+enum FoundUnit {
     /// A unit: its index in the list of all found units.
     Unit(usize),
     Missing,
@@ -123,25 +123,25 @@ impl ServiceProvider {
         let (mut found, mut units) = (Vec::with_capacity(wanted.len()), Vec::new());
         for wanted in wanted {
             found.push(match unit::problem(wanted.name) {
-                Some(problem) => Found::Unreadable(problem),
+                Some(problem) => FoundUnit::Unreadable(problem),
                 None => match loaded.next().ok_or(BusError::Malformed("an answer is missing"))? {
-                    Ok(unit) if unit.load == "not-found" => Found::Missing,
+                    Ok(unit) if unit.load == "not-found" => FoundUnit::Missing,
                     Ok(unit) => {
                         self.remember(wanted.name, &unit.id);
                         units.push(unit);
-                        Found::Unit(units.len() - 1)
+                        FoundUnit::Unit(units.len() - 1)
                     }
-                    Err(BusError::Refused { message, .. }) => Found::Unreadable(message.into()),
+                    Err(BusError::Refused { message, .. }) => FoundUnit::Unreadable(message.into()),
                     Err(error) => return Err(error),
                 },
             });
         }
         let mut files = systemd.file_states(&ids(&units))?;
         self.machine.complete(cx, systemd, &units, &mut files)?;
-        let state = |(wanted, found): (&Wanted<'_>, Found)| match found {
-            Found::Unit(at) => self.machine.state(wanted.name, &units[at], &files[at]),
-            Found::Missing => State { is_unknown: true, ..State::absent(wanted.name.clone()) },
-            Found::Unreadable(why) => State { unreadable: Some(why), ..State::absent(wanted.name.clone()) },
+        let state = |(wanted, found): (&Wanted<'_>, FoundUnit)| match found {
+            FoundUnit::Unit(at) => self.machine.state(wanted.name, &units[at], &files[at]),
+            FoundUnit::Missing => State { is_unknown: true, ..State::absent(wanted.name.clone()) },
+            FoundUnit::Unreadable(why) => State { unreadable: Some(why), ..State::absent(wanted.name.clone()) },
         };
         Ok(wanted.iter().zip(found).map(state).collect())
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kilter_provider::Context;
 
-use super::bus::{Body, BusError, Call, Connection, Message, Patience, Reader, Sockets};
+use super::bus::{Body, BusCall, BusError, BusMessage, Connection, Patience, Reader, Sockets};
 use super::unit;
 
 /// Maximum duration of a call. systemd answers while it reloads, but a reload of thousands of units takes seconds.
@@ -40,7 +40,7 @@ pub(super) enum FileChange {
 
 /// An event that concerns units.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum SystemdEvent {
     /// A unit may have changed.
     Unit(String),
     /// Unit files may have changed.
@@ -76,12 +76,12 @@ impl<'c> Systemd<'c> {
         Patience::of(CALL_TIMEOUT, self.cx.interrupt())
     }
 
-    fn call(&mut self, member: &str, signature: &str, body: Body) -> Result<Message, BusError> {
+    fn call(&mut self, member: &str, signature: &str, body: Body) -> Result<BusMessage, BusError> {
         let patience = self.patience();
         self.connection.call(manager(member, signature, body), patience)
     }
 
-    fn call_all(&mut self, calls: Vec<Call<'_>>) -> Result<Vec<Result<Message, BusError>>, BusError> {
+    fn call_all(&mut self, calls: Vec<BusCall<'_>>) -> Result<Vec<Result<BusMessage, BusError>>, BusError> {
         let patience = self.patience();
         self.connection.call_all(calls, patience)
     }
@@ -99,7 +99,7 @@ impl<'c> Systemd<'c> {
             manager("ListUnitsByNames", "as", body)
         };
         let answers = self.call_all(units.iter().map(call).collect())?;
-        let only = |answer: Result<Message, BusError>| {
+        let only = |answer: Result<BusMessage, BusError>| {
             let mut units = read_units(&answer?)?;
             units.pop().ok_or(BusError::Malformed("a requested unit is missing"))
         };
@@ -132,7 +132,7 @@ impl<'c> Systemd<'c> {
         let calls = paths.iter().zip(wanted).map(|(path, (_, interface, name))| {
             let mut body = text(interface);
             body.string(name);
-            Call { path, interface: PROPERTIES, member: "Get", signature: "ss", body }
+            BusCall { path, interface: PROPERTIES, member: "Get", signature: "ss", body }
         });
         let answers = self.call_all(calls.collect())?;
         Ok(answers.into_iter().map(|answer| answer.map(Property)).collect())
@@ -172,7 +172,7 @@ impl<'c> Systemd<'c> {
         let mut body = text(MANAGER);
         body.string("UnitPath");
         let patience = self.patience();
-        let call = Call { path: MANAGER_PATH, interface: PROPERTIES, member: "Get", signature: "ss", body };
+        let call = BusCall { path: MANAGER_PATH, interface: PROPERTIES, member: "Get", signature: "ss", body };
         let message = self.connection.call(call, patience)?;
         let mut reader = message.reader("v")?.variant("as")?;
         Ok(reader.strings()?.into_iter().map(str::to_owned).collect())
@@ -211,7 +211,7 @@ impl<'c> Systemd<'c> {
         let queued = answer.reader("o")?.string()?.to_owned();
         loop {
             match event(&self.connection.signal(patience)?)? {
-                Event::Job { job, result, .. } if job == queued => return Ok(result),
+                SystemdEvent::Job { job, result, .. } if job == queued => return Ok(result),
                 _ => {}
             }
         }
@@ -228,13 +228,13 @@ impl<'c> Systemd<'c> {
     }
 
     /// Waits for the next event.
-    pub(super) fn event(&mut self) -> Result<Event, BusError> {
+    pub(super) fn event(&mut self) -> Result<SystemdEvent, BusError> {
         event(&self.connection.signal(Patience::unlimited(self.cx.interrupt()))?)
     }
 }
 
 /// Value of a property.
-pub(super) struct Property(Message);
+pub(super) struct Property(BusMessage);
 
 impl Property {
     fn text(&self) -> Result<String, BusError> {
@@ -242,8 +242,8 @@ impl Property {
     }
 }
 
-fn manager<'a>(member: &'a str, signature: &'a str, body: Body) -> Call<'a> {
-    Call { path: MANAGER_PATH, interface: MANAGER, member, signature, body }
+fn manager<'a>(member: &'a str, signature: &'a str, body: Body) -> BusCall<'a> {
+    BusCall { path: MANAGER_PATH, interface: MANAGER, member, signature, body }
 }
 
 fn text(text: &str) -> Body {
@@ -264,7 +264,7 @@ fn or_empty<A, T: Default>(
     }
 }
 
-fn read_units(message: &Message) -> Result<Vec<LoadedUnit>, BusError> {
+fn read_units(message: &BusMessage) -> Result<Vec<LoadedUnit>, BusError> {
     let mut units = Vec::new();
     message.reader("a(ssssssouso)")?.array(8, |reader| {
         reader.structure();
@@ -277,22 +277,24 @@ fn read_units(message: &Message) -> Result<Vec<LoadedUnit>, BusError> {
     Ok(units)
 }
 
-fn event(signal: &Message) -> Result<Event, BusError> {
+fn event(signal: &BusMessage) -> Result<SystemdEvent, BusError> {
     match (signal.interface.as_str(), signal.member.as_str()) {
         (MANAGER, "JobRemoved") => {
             let mut reader = signal.first("uoss")?;
             let _id = reader.u32()?;
             let (job, unit) = (reader.string()?.to_owned(), reader.string()?.to_owned());
-            Ok(Event::Job { job, unit, result: reader.string()?.into() })
+            Ok(SystemdEvent::Job { job, unit, result: reader.string()?.into() })
         }
-        (MANAGER, "UnitFilesChanged") => Ok(Event::Files),
+        (MANAGER, "UnitFilesChanged") => Ok(SystemdEvent::Files),
         // True before the reload, false after it.
-        (MANAGER, "Reloading") => Ok(if signal.first("b")?.boolean()? { Event::Other } else { Event::Files }),
+        (MANAGER, "Reloading") => {
+            Ok(if signal.first("b")?.boolean()? { SystemdEvent::Other } else { SystemdEvent::Files })
+        }
         (PROPERTIES, "PropertiesChanged") if signal.first("s")?.string()? == UNIT => {
-            Ok(unit::of_path(&signal.path).map_or(Event::Other, Event::Unit))
+            Ok(unit::of_path(&signal.path).map_or(SystemdEvent::Other, SystemdEvent::Unit))
         }
         // UnitNew and UnitRemoved too: a check loads a unit, and systemd forgets it after the check.
-        _ => Ok(Event::Other),
+        _ => Ok(SystemdEvent::Other),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kilter_provider::{Context, ProviderError, Scope, WatchSink, WatchSource};
 
 use super::bus::BusError;
-use super::systemd::{Event, Systemd};
+use super::systemd::{Systemd, SystemdEvent};
 use super::{ServiceProvider, unit};
 
 /// Directory of the links of enabled units.
@@ -44,9 +44,9 @@ impl ServiceProvider {
         tell.watching();
         loop {
             match systemd.event()? {
-                Event::Unit(unit) | Event::Job { unit, .. } => self.tell(&unit, tell),
-                Event::Files => tell.all_changed(),
-                Event::Other => {}
+                SystemdEvent::Unit(unit) | SystemdEvent::Job { unit, .. } => self.tell(&unit, tell),
+                SystemdEvent::Files => tell.all_changed(),
+                SystemdEvent::Other => {}
             }
         }
     }

@@ -12,13 +12,13 @@ const TWO: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIGtleXMgYXJlIG1hZGUgb2YgMzIgYnl0ZXMgY
 const THREE: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIHRoaXMgb25lIGlzIGFub3RoZXIga2V5IG9mIDMyIGI0";
 
 /// Two users with homes, and one whose home is missing.
-struct Bench {
+struct SshKeyBench {
     fake: Fake,
     provider: SshAuthorizedKeyProvider,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl SshKeyBench {
+    fn new() -> SshKeyBench {
         assert!(rustix::process::geteuid().is_root(), "run this test as root: it makes files of other users");
         let fake = Fake::new("", "", "");
         let home = |name: &str| fake.root.path().join("home").join(name);
@@ -33,7 +33,7 @@ impl Bench {
         passwd += &format!("root:x:0:0::{}:/bin/sh\n", home("root").display());
         fake.write("passwd", &passwd);
         let provider = SshAuthorizedKeyProvider::new(fake.system());
-        Bench { fake, provider }
+        SshKeyBench { fake, provider }
     }
 
     fn home(&self, user: &str) -> PathBuf {
@@ -111,7 +111,7 @@ fn absent(attributes: &[(&str, &str)]) -> Attributes {
 
 #[test]
 fn key_is_added_for_its_user_alone() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     bench.converges("me@laptop", &key("eve", ONE));
     assert_eq!(bench.read("eve"), format!("ssh-ed25519 {ONE} me@laptop\n"));
     for (path, mode) in [(bench.file("eve"), 0o600), (bench.home("eve").join(".ssh"), 0o700)] {
@@ -128,7 +128,7 @@ fn key_is_added_for_its_user_alone() {
 
 #[test]
 fn foreign_lines_stay_and_the_mode_is_repaired() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     let foreign = format!("# mine\n\nfrom=\"a,b\" ssh-ed25519 {TWO} second key\nssh-ed25519 {THREE}\n nonsense");
     let foreign = foreign.into_bytes();
     bench.write("eve", [&foreign[..], b"\xff"].concat());
@@ -147,7 +147,7 @@ fn foreign_lines_stay_and_the_mode_is_repaired() {
 
 #[test]
 fn absent_key_is_removed_under_every_comment() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     bench.write(
         "eve",
         format!("ssh-ed25519 {ONE} bob\nssh-ed25519 {ONE} innocent\nssh-ed25519 {ONE}\nssh-ed25519 {TWO} bob\n"),
@@ -162,7 +162,7 @@ fn absent_key_is_removed_under_every_comment() {
 
 #[test]
 fn same_comment_of_several_users_needs_the_user() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     for user in ["eve", "ada"] {
         bench.converges("x", &key(user, ONE));
     }
@@ -180,7 +180,7 @@ fn same_comment_of_several_users_needs_the_user() {
 
 #[test]
 fn links_and_foreign_files_are_refused() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     let precious = bench.fake.root.path().join("precious");
     std::fs::write(&precious, "precious").unwrap();
     bench.write("eve", "");
@@ -212,7 +212,7 @@ fn links_and_foreign_files_are_refused() {
 
 #[test]
 fn unreadable_file_of_a_user_costs_nobody_else_a_key() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     bench.write("eve", "#\n".repeat(1 << 20));
     bench.converges("x", &key("ada", ONE));
     assert_eq!(bench.check("x", &should(&[("key", ONE)])).unwrap(), []);
@@ -223,7 +223,7 @@ fn unreadable_file_of_a_user_costs_nobody_else_a_key() {
 
 #[test]
 fn long_lines_are_read_soon() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     let many = 100_000;
     let lines = [
         format!("command=\"{} x", "\\\"".repeat(many)),
@@ -239,7 +239,7 @@ fn long_lines_are_read_soon() {
 
 #[test]
 fn refused_change_has_no_effect() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     bench.converges("x", &key("eve", ONE));
     let before = bench.read("eve");
     for (name, declared, why) in [
@@ -262,7 +262,7 @@ fn refused_change_has_no_effect() {
 
 #[test]
 fn several_keys_of_a_user_are_one_write_and_a_bad_one_stays_alone() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     let (one, two, bad) = (key("eve", ONE), key("eve", TWO), key("eve", "AAAA"));
     let (is, names) = (State::absent("x"), ["one", "two", "bad"].map(EcoString::from));
     let changes = names.iter().zip([&one, &two, &bad]);
@@ -274,7 +274,7 @@ fn several_keys_of_a_user_are_one_write_and_a_bad_one_stays_alone() {
 
 #[test]
 fn wrong_type_of_a_key_names_the_right_one() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     let declared = should(&[("user", "eve"), ("type", "ssh-rsa"), ("key", ONE)]);
     let problem = bench.provider.validate("x", &declared, &[]).remove(0).to_string();
     assert!(problem.contains("write `type: ssh-ed25519`"), "{problem}");
@@ -282,7 +282,7 @@ fn wrong_type_of_a_key_names_the_right_one() {
 
 #[test]
 fn preview_predicts_missing_users_and_attributes() {
-    let bench = Bench::new();
+    let bench = SshKeyBench::new();
     let preview = |declared: &Attributes| {
         let (name, is) = ("x".into(), State::absent("x"));
         let change = Change::new(&name, &is, Some(declared), &[]);

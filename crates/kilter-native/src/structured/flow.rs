@@ -1,6 +1,6 @@
 //! Edits of mappings and lists in brackets: JSON, and the flow style of YAML.
 
-use super::tree::{Node, indentation, is_first, line_end, line_start, spliced, unit};
+use super::tree::{TreeNode, indentation, is_first, line_end, line_start, spliced, unit};
 
 /// Comments of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Comments {
 }
 
 /// Returns the place of new members.
-pub(super) fn layout(text: &str, node: &Node, comments: Comments) -> Layout {
+pub(super) fn layout(text: &str, node: &TreeNode, comments: Comments) -> Layout {
     if let Some(last) = node.members().last() {
         return match is_first(text, last.start) {
             true => Layout::Lines(indentation(text, last.start).to_owned()),
@@ -77,7 +77,7 @@ pub(super) fn layout(text: &str, node: &Node, comments: Comments) -> Layout {
 }
 
 /// Adds a member at the end.
-pub(super) fn insert(text: &str, node: &Node, member: &str, comments: Comments) -> String {
+pub(super) fn insert(text: &str, node: &TreeNode, member: &str, comments: Comments) -> String {
     let layout = layout(text, node, comments);
     let Some(last) = node.members().pop() else {
         let inside = node.span.start + 1..node.span.end - 1;
@@ -106,7 +106,7 @@ pub(super) fn insert(text: &str, node: &Node, member: &str, comments: Comments) 
 }
 
 /// Removes a member.
-pub(super) fn remove(text: &str, node: &Node, index: usize, comments: Comments) -> String {
+pub(super) fn remove(text: &str, node: &TreeNode, index: usize, comments: Comments) -> String {
     let members = node.members();
     let (start, end) = (members[index].start, members[index].end);
     let next = comments.skip(text, end);

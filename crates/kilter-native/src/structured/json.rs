@@ -7,17 +7,17 @@ use kilter_model::Value;
 
 use super::flow::{self, Comments, Layout};
 use super::keys::Key;
-use super::tree::{Content, Entry, MAX_DEPTH, Node, Style, indentation, place, spliced, unit};
+use super::tree::{Content, MAX_DEPTH, MapEntry, Style, TreeNode, indentation, place, spliced, unit};
 
 /// Parses a document. An empty one is null.
 ///
 /// # Errors
 /// If the text is not JSON.
-pub(super) fn parse(text: &str) -> Result<Node, EcoString> {
+pub(super) fn parse(text: &str) -> Result<TreeNode, EcoString> {
     let mut scanner = Scanner { text, at: if text.starts_with('\u{feff}') { 3 } else { 0 } };
     scanner.skip();
     if scanner.at == text.len() {
-        return Ok(Node { span: text.len()..text.len(), content: Content::Scalar(Value::Undef) });
+        return Ok(TreeNode { span: text.len()..text.len(), content: Content::Scalar(Value::Undef) });
     }
     let root = scanner.node(0)?;
     scanner.skip();
@@ -50,7 +50,7 @@ impl Scanner<'_> {
         eco_format!("not valid JSON at {}: expected {expected}, found {found}", place(self.text, self.at))
     }
 
-    fn node(&mut self, depth: usize) -> Result<Node, EcoString> {
+    fn node(&mut self, depth: usize) -> Result<TreeNode, EcoString> {
         let start = self.at;
         let content = match self.text[start..].chars().next() {
             Some('{' | '[') if depth >= MAX_DEPTH => {
@@ -72,7 +72,7 @@ impl Scanner<'_> {
                     scanner.at += 1;
                     scanner.skip();
                     let value = scanner.node(depth + 1)?;
-                    entries.push(Entry { key: key.as_str().unwrap_or_default().into(), key_span, value });
+                    entries.push(MapEntry { key: key.as_str().unwrap_or_default().into(), key_span, value });
                     Ok(())
                 })?;
                 Content::Map(Style::Flow, entries)
@@ -87,7 +87,7 @@ impl Scanner<'_> {
             }
             _ => Content::Scalar(self.scalar()?),
         };
-        Ok(Node { span: start..self.at, content })
+        Ok(TreeNode { span: start..self.at, content })
     }
 
     /// Reads members up to the closing bracket.

@@ -6,7 +6,7 @@ use super::*;
 mod formats;
 mod random;
 
-type Bench = crate::edit::tests::Bench<Structured>;
+type StructuredBench = crate::edit::tests::EditBench<Structured>;
 
 const DAEMON: &str = "{\n  // by hand\n  \"log-driver\": \"json-file\", // slow\n  \"debug\": false\n}\n";
 
@@ -21,7 +21,7 @@ fn path(steps: &[&str]) -> Value {
 
 #[test]
 fn value_is_changed_and_the_rest_stays() {
-    let bench = Bench::new(DAEMON);
+    let bench = StructuredBench::new(DAEMON);
     assert_eq!(bench.converge(&given("log-driver", "journald")), DAEMON.replace("json-file", "journald"));
     bench.is_in_sync(&given("debug", false));
     let differences = bench.differences(&bench.should(&given("debug", true))).unwrap();
@@ -33,7 +33,7 @@ fn value_is_changed_and_the_rest_stays() {
 
 #[test]
 fn new_file_needs_create() {
-    let bench = Bench::new("");
+    let bench = StructuredBench::new("");
     std::fs::remove_file(&bench.path).unwrap();
     let declared = given(path(&["a", "b"]), 1);
     let refused = bench.differences(&bench.should(&declared)).unwrap_err();
@@ -44,7 +44,7 @@ fn new_file_needs_create() {
 
 #[test]
 fn absent_value_is_removed() {
-    let bench = Bench::new(DAEMON);
+    let bench = StructuredBench::new(DAEMON);
     let absent = |key: &'static str| {
         vec![("format", "json".into()), ("key", Value::from(key)), ("ensure", Value::from("absent"))]
     };
@@ -57,7 +57,7 @@ fn absent_value_is_removed() {
 fn merged_mapping_keeps_other_keys() {
     let options = || Value::hash([("a", 1.into()), ("b", Value::hash([("c", 2.into())]))]);
     let merged = || [given("o", options()), vec![("merge", true.into())]].concat();
-    let bench = Bench::new("{\"o\": {\"b\": {\"x\": 9}, \"z\": null}}");
+    let bench = StructuredBench::new("{\"o\": {\"b\": {\"x\": 9}, \"z\": null}}");
     assert_eq!(bench.converge(&merged()), "{\"o\": {\"b\": {\"x\": 9, \"c\": 2}, \"z\": null, \"a\": 1}}");
     assert_eq!(bench.converge(&given("o", options())), "{\"o\": {\"b\": {\"c\": 2}, \"a\": 1}}");
     bench.is_in_sync(&merged());
@@ -67,7 +67,7 @@ fn merged_mapping_keeps_other_keys() {
 
 #[test]
 fn all_values_of_a_file_are_one_write() {
-    let bench = Bench::new("{}\n");
+    let bench = StructuredBench::new("{}\n");
     let declared: Vec<Attributes> = (0..50).map(|n| bench.should(&given(format!("k{n}"), n))).collect();
     let all: Vec<&Attributes> = declared.iter().collect();
     assert_eq!(bench.set(&all), vec![Outcome::done(); 50]);
@@ -78,7 +78,7 @@ fn all_values_of_a_file_are_one_write() {
 
 #[test]
 fn failed_value_stops_no_other_value_of_the_file() {
-    let bench = Bench::new("{\"a\": 1}\n");
+    let bench = StructuredBench::new("{\"a\": 1}\n");
     let (bad, good) = (bench.should(&given(path(&["a", "b"]), 1)), bench.should(&given("c", 2)));
     let outcomes = bench.set(&[&bad, &good]);
     let why = outcomes[0].failure.as_deref().unwrap_or_default();
@@ -102,7 +102,7 @@ fn file_that_is_not_the_format_is_not_changed() {
         ("toml", "a = \n", "not valid TOML at line 1, column 5"),
         ("toml", "a = 1\na = 2\n", "not valid TOML at line 2"),
     ] {
-        let bench = Bench::new(text);
+        let bench = StructuredBench::new(text);
         let should = bench.should(&[("format", format.into()), ("key", "a".into()), ("value", 2.into())]);
         let refused = bench.differences(&should).unwrap_err();
         assert!(refused.contains(why), "{format}: {refused}");
@@ -112,11 +112,11 @@ fn file_that_is_not_the_format_is_not_changed() {
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
     for format in ["json", "yaml", "toml"] {
         let text = if format == "toml" { format!("a = {deep}") } else { deep.clone() };
-        let bench = Bench::new(&text);
+        let bench = StructuredBench::new(&text);
         let should = bench.should(&[("format", format.into()), ("key", "b".into()), ("value", 2.into())]);
         assert!(bench.differences(&should).is_err(), "{format}");
     }
-    let bench = Bench::new("");
+    let bench = StructuredBench::new("");
     std::fs::write(&bench.path, b"{\"a\": \"\xff\"}").unwrap();
     assert!(bench.differences(&bench.should(&given("a", 1))).unwrap_err().contains("UTF-8"));
 }
@@ -128,7 +128,7 @@ fn aliases_of_many_nodes_are_refused() {
         let before = n - 1;
         text += &format!("a{n}: &a{n} [{}]\n", vec![format!("*a{before}"); 10].join(", "));
     }
-    let bench = Bench::new(&text);
+    let bench = StructuredBench::new(&text);
     let should = bench.should(&[("format", "yaml".into()), ("key", "b".into()), ("value", 2.into())]);
     let refused = bench.differences(&should).unwrap_err();
     assert!(refused.contains("with aliases followed"), "{refused}");
@@ -136,7 +136,7 @@ fn aliases_of_many_nodes_are_refused() {
 
 #[test]
 fn secret_is_written_and_not_shown() {
-    let bench = Bench::new("{\"password\": \"old\"}\n");
+    let bench = StructuredBench::new("{\"password\": \"old\"}\n");
     let secret = given("password", Value::sensitive("hunter2".into()));
     let differences = bench.differences(&bench.should(&secret)).unwrap();
     assert!(!format!("{differences:?}").contains("hunter2"), "{differences:?}");
@@ -148,7 +148,7 @@ fn secret_is_written_and_not_shown() {
 
 #[test]
 fn invalid_declaration_is_refused() {
-    let bench = Bench::new("");
+    let bench = StructuredBench::new("");
     let problems = |attributes: &[(&str, Value)]| -> Vec<String> {
         let problems = bench.provider.validate("x", &bench.should(attributes), &[]);
         problems.iter().map(ToString::to_string).collect()
@@ -173,7 +173,7 @@ fn invalid_declaration_is_refused() {
 
 #[test]
 fn deferred_values_are_checked_at_the_change() {
-    let bench = Bench::new("{}");
+    let bench = StructuredBench::new("{}");
     let should = bench.should(&[("format", "json".into()), ("key", "a".into())]);
     assert!(bench.provider.validate("x", &should, &["value"]).is_empty());
     let is = State::absent("x");

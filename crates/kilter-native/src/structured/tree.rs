@@ -21,7 +21,7 @@ pub(super) enum Style {
 
 /// A node and its place.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct TreeNode {
     /// A node in block style ends with its last character that is not blank.
     pub(super) span: Range<usize>,
     pub(super) content: Content,
@@ -32,24 +32,24 @@ pub(super) enum Content {
     Scalar(Value),
     /// A reference to another node, with its value.
     Alias(Value),
-    Map(Style, Vec<Entry>),
-    List(Style, Vec<Node>),
+    Map(Style, Vec<MapEntry>),
+    List(Style, Vec<TreeNode>),
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct MapEntry {
     pub(super) key: EcoString,
     pub(super) key_span: Range<usize>,
-    pub(super) value: Node,
+    pub(super) value: TreeNode,
 }
 
-impl Node {
+impl TreeNode {
     pub(super) fn value(&self) -> Value {
         match &self.content {
             Content::Scalar(value) | Content::Alias(value) => value.clone(),
             // Of several equal keys the last one counts.
             Content::Map(_, entries) => Value::hash(entries.iter().map(|one| (one.key.clone(), one.value.value()))),
-            Content::List(_, items) => Value::array(items.iter().map(Node::value)),
+            Content::List(_, items) => Value::array(items.iter().map(TreeNode::value)),
         }
     }
 
@@ -62,7 +62,7 @@ impl Node {
         }
     }
 
-    pub(super) fn member(&self, index: usize) -> Option<&Node> {
+    pub(super) fn member(&self, index: usize) -> Option<&TreeNode> {
         match &self.content {
             Content::Map(_, entries) => entries.get(index).map(|entry| &entry.value),
             Content::List(_, items) => items.get(index),
@@ -92,7 +92,7 @@ impl Node {
     ///
     /// # Errors
     /// If the path leads through an alias, or to no node.
-    pub(super) fn at(&self, path: &[Key]) -> Result<&Node, EcoString> {
+    pub(super) fn at(&self, path: &[Key]) -> Result<&TreeNode, EcoString> {
         let mut node = self;
         for key in path {
             if let Content::Alias(_) = node.content {

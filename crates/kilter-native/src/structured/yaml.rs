@@ -6,7 +6,7 @@ use kilter_model::Value;
 use super::flow::{self, Comments, Layout};
 use super::json;
 use super::keys::Key;
-use super::tree::{Content, Node, Style, is_first, line_end, line_start, spliced, unit};
+use super::tree::{Content, Style, TreeNode, is_first, line_end, line_start, spliced, unit};
 use super::yaml_tree::{colon, column, dash, parse, plain};
 
 /// Words that are no texts in some version of YAML.
@@ -20,14 +20,14 @@ struct Indents {
 }
 
 impl Indents {
-    fn of(text: &str, root: &Node) -> Indents {
+    fn of(text: &str, root: &TreeNode) -> Indents {
         let unit = unit(text).len().max(2);
         Indents { unit, list: list_indent(text, root).unwrap_or(unit) }
     }
 }
 
 /// Returns the indentation of the first list below a key.
-fn list_indent(text: &str, node: &Node) -> Option<usize> {
+fn list_indent(text: &str, node: &TreeNode) -> Option<usize> {
     match &node.content {
         Content::Map(Style::Block, entries) => entries.iter().find_map(|entry| match &entry.value.content {
             Content::List(Style::Block, _) => {
@@ -175,7 +175,7 @@ pub(super) fn set(text: &str, path: &[Key], value: &Value) -> Result<String, Eco
 }
 
 /// Returns an empty document with a value, or a document whose value is replaced.
-fn begun(text: &str, root: &Node, value: &Value, indents: &Indents) -> String {
+fn begun(text: &str, root: &TreeNode, value: &Value, indents: &Indents) -> String {
     let Rendered { inline, lines } = rendered(value, 0, 0, indents);
     let new = if inline.is_empty() { joined(&lines)[1..].to_owned() } else { inline + &joined(&lines) };
     if !root.span.is_empty() {
@@ -186,7 +186,13 @@ fn begun(text: &str, root: &Node, value: &Value, indents: &Indents) -> String {
 }
 
 /// Replaces the value of an entry or an item in block style. A comment on its first line stays.
-fn replaced(text: &str, parent: &Node, index: usize, value: &Value, indents: &Indents) -> Result<String, EcoString> {
+fn replaced(
+    text: &str,
+    parent: &TreeNode,
+    index: usize,
+    value: &Value,
+    indents: &Indents,
+) -> Result<String, EcoString> {
     let unsupported = || EcoString::from("its notation is not supported: it may have a key with `?`");
     let old = parent.member(index).ok_or_else(unsupported)?;
     // The value begins after a colon or a dash.

@@ -5,7 +5,7 @@ use granit_parser::{Event, Parser, ScalarStyle, StructureStyle};
 use kilter_model::Value;
 use rustc_hash::FxHashMap;
 
-use super::tree::{Content, Entry, MAX_DEPTH, Node, Style, line_end, place};
+use super::tree::{Content, MAX_DEPTH, MapEntry, Style, TreeNode, line_end, place};
 
 /// Maximum number of nodes, including repetitions by aliases.
 const MAX_NODES: usize = 2_000_000;
@@ -14,9 +14,9 @@ const MAX_NODES: usize = 2_000_000;
 ///
 /// # Errors
 /// If the text is not YAML, or has several documents.
-pub(super) fn parse(text: &str) -> Result<Node, EcoString> {
+pub(super) fn parse(text: &str) -> Result<TreeNode, EcoString> {
     let mut builder =
-        Builder { text, open: Vec::new(), anchors: FxHashMap::default(), root: None, documents: 0, count: 0 };
+        YamlBuilder { text, open: Vec::new(), anchors: FxHashMap::default(), root: None, documents: 0, count: 0 };
     let options = granit_parser::options! { emit_comments: false };
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = next.map_err(|error| {
@@ -26,13 +26,13 @@ pub(super) fn parse(text: &str) -> Result<Node, EcoString> {
         let range = span.byte_range().unwrap_or(0..0);
         builder.event(event, range.start.min(text.len()), range.end.min(text.len()))?;
     }
-    let empty = || Node { span: text.len()..text.len(), content: Content::Scalar(Value::Undef) };
+    let empty = || TreeNode { span: text.len()..text.len(), content: Content::Scalar(Value::Undef) };
     Ok(builder.root.unwrap_or_else(empty))
 }
 
 /// An unfinished collection.
-struct Open {
-    node: Node,
+struct OpenNode {
+    node: TreeNode,
     anchor: usize,
     /// Number of nodes before it.
     before: usize,
@@ -40,16 +40,16 @@ struct Open {
     key: Option<(EcoString, std::ops::Range<usize>)>,
 }
 
-struct Builder<'t> {
+struct YamlBuilder<'t> {
     text: &'t str,
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     anchors: FxHashMap<usize, (Value, usize)>,
-    root: Option<Node>,
+    root: Option<TreeNode>,
     documents: usize,
     count: usize,
 }
 
-impl Builder<'_> {
+impl YamlBuilder<'_> {
     fn event(&mut self, event: Event<'_>, start: usize, end: usize) -> Result<(), EcoString> {
         match event {
             Event::DocumentStart(..) => {
@@ -61,7 +61,7 @@ impl Builder<'_> {
             Event::Alias(anchor) => {
                 let found = self.anchors.get(&anchor).cloned();
                 let (value, size) = found.ok_or("an alias of a node that contains it")?;
-                self.add(Node { span: start..end, content: Content::Alias(value) }, 0, size)?;
+                self.add(TreeNode { span: start..end, content: Content::Alias(value) }, 0, size)?;
             }
             Event::Scalar(scalar, style, anchor, tag) => {
                 let is_text = tag.as_ref().is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
@@ -78,7 +78,7 @@ impl Builder<'_> {
                     false if start == end => self.value_start().map_or(start..end, |at| at..at),
                     false => start..end,
                 };
-                self.add(Node { span, content: Content::Scalar(value) }, anchor, 1)?;
+                self.add(TreeNode { span, content: Content::Scalar(value) }, anchor, 1)?;
             }
             Event::SequenceStart(style, anchor, _) => {
                 let start = match style {
@@ -92,7 +92,7 @@ impl Builder<'_> {
                 self.begin(Content::Map(notation(style), Vec::new()), start, anchor)?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                if let Some(Open { mut node, anchor, before, .. }) = self.open.pop() {
+                if let Some(OpenNode { mut node, anchor, before, .. }) = self.open.pop() {
                     node.span.end = match node.style() {
                         Style::Flow => end,
                         Style::Block => node.members().last().map_or(node.span.start, |last| last.end),
@@ -131,11 +131,11 @@ impl Builder<'_> {
         if self.open.len() >= MAX_DEPTH {
             return Err(eco_format!("it is nested more than {MAX_DEPTH} levels deep"));
         }
-        self.open.push(Open { node: Node { span: start..start, content }, anchor, before, key: None });
+        self.open.push(OpenNode { node: TreeNode { span: start..start, content }, anchor, before, key: None });
         Ok(())
     }
 
-    fn add(&mut self, node: Node, anchor: usize, size: usize) -> Result<(), EcoString> {
+    fn add(&mut self, node: TreeNode, anchor: usize, size: usize) -> Result<(), EcoString> {
         self.counted(size)?;
         self.place(node, anchor, size)
     }
@@ -149,7 +149,7 @@ impl Builder<'_> {
     }
 
     /// Adds a finished node to its parent.
-    fn place(&mut self, node: Node, anchor: usize, size: usize) -> Result<(), EcoString> {
+    fn place(&mut self, node: TreeNode, anchor: usize, size: usize) -> Result<(), EcoString> {
         if anchor != 0 {
             self.anchors.insert(anchor, (node.value(), size));
         }
@@ -159,7 +159,7 @@ impl Builder<'_> {
         };
         match (&mut parent.node.content, parent.key.take()) {
             (Content::List(_, items), _) => items.push(node),
-            (Content::Map(_, entries), Some((key, key_span))) => entries.push(Entry { key, key_span, value: node }),
+            (Content::Map(_, entries), Some((key, key_span))) => entries.push(MapEntry { key, key_span, value: node }),
             (_, None) => {
                 let text = match &node.content {
                     Content::Scalar(Value::String(text)) => text.clone(),
@@ -208,7 +208,7 @@ pub(super) fn column(text: &str, at: usize) -> usize {
 }
 
 /// Returns the offset of the dash of an item. The items before must be known.
-pub(super) fn dash(text: &str, list: &Node, index: usize) -> Option<usize> {
+pub(super) fn dash(text: &str, list: &TreeNode, index: usize) -> Option<usize> {
     let Content::List(_, items) = &list.content else { return None };
     let Some(before) = index.checked_sub(1) else { return Some(list.span.start) };
     let column = column(text, list.span.start);

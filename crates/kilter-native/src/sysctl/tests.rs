@@ -6,15 +6,15 @@ use kilter_provider::{Log, canonical_name, check, get_checked};
 use super::*;
 
 /// A kernel of plain files.
-struct Bench {
+struct SysctlBench {
     root: tempfile::TempDir,
     provider: SysctlProvider,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl SysctlBench {
+    fn new() -> SysctlBench {
         let root = tempfile::tempdir().unwrap();
-        let bench = Bench { provider: SysctlProvider::new(root.path()), root };
+        let bench = SysctlBench { provider: SysctlProvider::new(root.path()), root };
         for (name, value) in [("net/ipv4/ip_forward", "0\n"), ("net/ipv4/tcp_rmem", "4096\t131072\t6291456\n")] {
             bench.write(&format!("proc/sys/{name}"), value);
         }
@@ -73,7 +73,7 @@ fn gone() -> Attributes {
 
 #[test]
 fn value_is_set_live_and_for_the_next_boot() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     bench.converges("net.ipv4.ip_forward", &Attributes::from_iter([("value", Value::Integer(1))]));
     assert_eq!((bench.live().as_str(), bench.file().as_str()), ("1", "net.ipv4.ip_forward = 1\n"));
     let mode = std::fs::metadata(bench.root.path().join("etc/sysctl.d/zz-kilter.conf")).unwrap().permissions().mode();
@@ -87,7 +87,7 @@ fn value_is_set_live_and_for_the_next_boot() {
 
 #[test]
 fn difference_of_value_names_both_values() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     bench.write("etc/sysctl.d/zz-kilter.conf", "net.ipv4.ip_forward = 1\n");
     let differences = bench.differences("net.ipv4.ip_forward", &should(&[("value", "1")]));
     assert_eq!(differences[0].message.as_deref(), Some("live 0, at boot 1 → 1"));
@@ -97,7 +97,7 @@ fn difference_of_value_names_both_values() {
 
 #[test]
 fn fields_are_compared_and_not_the_white_space() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     bench.converges("net.ipv4.tcp_rmem", &should(&[("value", "4096 \t131072 6291456")]));
     assert_eq!(bench.file(), "net.ipv4.tcp_rmem = 4096 131072 6291456\n");
     assert_eq!(bench.read("proc/sys/net/ipv4/tcp_rmem"), "4096\t131072\t6291456\n", "the live value was the same");
@@ -108,7 +108,7 @@ fn fields_are_compared_and_not_the_white_space() {
 
 #[test]
 fn name_has_dots_in_its_canonical_form() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     let canonical = |name: &str| canonical_name(&bench.provider, &Context::empty(), &name.into(), &Attributes::new());
     assert_eq!(canonical("net/ipv4/conf/eth0.7/tag").unwrap().0, "net.ipv4.conf.eth0/7.tag");
     assert_eq!(canonical("net.ipv4.conf.eth0/7.tag"), None);
@@ -119,7 +119,7 @@ fn name_has_dots_in_its_canonical_form() {
 
 #[test]
 fn refused_change_has_no_effect() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     bench.write("etc/sysctl.d/zz-kilter.conf", "a.b = 1\n");
     for (name, attributes, why) in [
         ("net.ipv4.nosuch", &[("value", "1")][..], "this kernel has no parameter net.ipv4.nosuch"),
@@ -143,7 +143,7 @@ fn refused_change_has_no_effect() {
 
 #[test]
 fn parameter_without_a_value_cannot_be_kept() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     let exists = Attributes::from_iter([("exists", true)]);
     let failed = bench.call(&Context::empty(), "net.ipv4.ip_forward", &exists, Mode::Apply).failure.unwrap();
     assert!(failed.contains("needs `value` or `kept`"), "{failed}");
@@ -153,7 +153,7 @@ fn parameter_without_a_value_cannot_be_kept() {
 
 #[test]
 fn one_bad_change_of_a_call_does_not_stop_the_others() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     let (good, bad) = (should(&[("value", "1")]), should(&[("value", "a\nb")]));
     let names: Vec<EcoString> = ["net.ipv4.ip_forward", "net.ipv4.tcp_rmem", "a.b"].map(EcoString::from).to_vec();
     let is = State::absent("x");
@@ -167,7 +167,7 @@ fn one_bad_change_of_a_call_does_not_stop_the_others() {
 
 #[test]
 fn list_has_the_parameters_of_the_file() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     bench.write("etc/sysctl.d/zz-kilter.conf", "net.ipv4.ip_forward=0\nnet.ipv4 = 1\n# x.y = 1\na.b = x y\n");
     let states = get_checked(&bench.provider, &Context::empty(), Query::All).unwrap();
     let names: Vec<&str> = states.iter().map(|state| state.name.as_str()).collect();
@@ -182,7 +182,7 @@ fn list_has_the_parameters_of_the_file() {
 
 #[test]
 fn link_in_place_of_the_file_is_refused() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     std::fs::create_dir_all(bench.root.path().join("etc/sysctl.d")).unwrap();
     symlink("/root/elsewhere", bench.root.path().join("etc/sysctl.d/zz-kilter.conf")).unwrap();
     let failed = bench.provider.set(
@@ -194,9 +194,9 @@ fn link_in_place_of_the_file_is_refused() {
 }
 
 #[derive(Default)]
-struct Lines(Mutex<Vec<String>>);
+struct SysctlLog(Mutex<Vec<String>>);
 
-impl Log for Lines {
+impl Log for SysctlLog {
     fn log(&self, _: Level, _: &str, name: &str, message: &str) {
         self.0.lock().unwrap().push(format!("{name}: {message}"));
     }
@@ -204,7 +204,7 @@ impl Log for Lines {
 
 #[test]
 fn later_file_with_another_value_is_reported() {
-    let bench = Bench::new();
+    let bench = SysctlBench::new();
     for (file, value) in [
         ("etc/sysctl.conf", "0"),
         ("etc/sysctl.d/10-early.conf", "0"),
@@ -214,7 +214,7 @@ fn later_file_with_another_value_is_reported() {
     ] {
         bench.write(file, &format!("net.ipv4.ip_forward = {value}\n"));
     }
-    let lines = Lines::default();
+    let lines = SysctlLog::default();
     let cx = Context::empty().with_log(&lines);
     assert!(bench.call(&cx, "net.ipv4.ip_forward", &should(&[("value", "1")]), Mode::Apply).is_done());
     let said = |file: &str, value: &str| {

@@ -6,9 +6,9 @@ use kilter_model::State;
 use super::found::{
     DEPLOYED, RemoteTarget, Revision, Target, WorkTree, changed_submodules, local_target, remote_target,
 };
-use super::git::{Git, RepositoryGit, Source};
-use super::place::{Place, check_trust, intruder};
-use super::schema::{Declared, Ensure, is_whole_commit};
+use super::git::{Git, GitSource, RepositoryGit};
+use super::place::{CheckoutPlace, check_trust, intruder};
+use super::schema::{DeclaredCheckout, Ensure, is_whole_commit};
 use crate::file::directory;
 
 /// Arguments of rev-list(1) that exclude all commits known from the source.
@@ -20,15 +20,15 @@ const REMEDY: &str = "save them, or declare `force: true` to discard them";
 /// A change of a checkout.
 pub(super) struct Convergence<'a> {
     pub(super) git: &'a Git<'a>,
-    pub(super) declared: Declared<'a>,
+    pub(super) declared: DeclaredCheckout<'a>,
     /// Numbers of the declared or default owner; none if kilter creates files as itself.
     pub(super) owner: Option<(u32, u32)>,
     pub(super) is: &'a State,
 }
 
 /// Removes a checkout without local changes.
-pub(super) fn remove(git: &Git<'_>, declared: &Declared<'_>) -> Result<(), EcoString> {
-    let Place::Repository { uid, is_bare, .. } = Place::find(declared.path)? else { return Ok(()) };
+pub(super) fn remove(git: &Git<'_>, declared: &DeclaredCheckout<'_>) -> Result<(), EcoString> {
+    let CheckoutPlace::Repository { uid, is_bare, .. } = CheckoutPlace::find(declared.path)? else { return Ok(()) };
     if !declared.force {
         check_trust(declared.path, git.uid())?;
         let git = RepositoryGit { git, path: declared.path, is_bare, is_of_root: uid == 0 };
@@ -38,7 +38,7 @@ pub(super) fn remove(git: &Git<'_>, declared: &Declared<'_>) -> Result<(), EcoSt
 }
 
 /// Refuses to remove changes and commits that exist nowhere else.
-fn refuse_loss(git: &RepositoryGit<'_>, is_bare: bool, declared: &Declared<'_>) -> Result<(), EcoString> {
+fn refuse_loss(git: &RepositoryGit<'_>, is_bare: bool, declared: &DeclaredCheckout<'_>) -> Result<(), EcoString> {
     let path = declared.path;
     if is_bare {
         // Other users push to a bare repository, so its branches may exist nowhere else.
@@ -59,23 +59,23 @@ fn refuse_loss(git: &RepositoryGit<'_>, is_bare: bool, declared: &Declared<'_>) 
 }
 
 /// Returns the reason why a path cannot become the declared checkout.
-pub(super) fn obstacle(place: &Place, declared: &Declared<'_>, uid: u32) -> Option<EcoString> {
+pub(super) fn obstacle(place: &CheckoutPlace, declared: &DeclaredCheckout<'_>, uid: u32) -> Option<EcoString> {
     let path = declared.path;
     match place {
-        Place::Free { directory: None } => None,
-        Place::Free { directory: Some(_) } => intruder(path, uid),
+        CheckoutPlace::Free { directory: None } => None,
+        CheckoutPlace::Free { directory: Some(_) } => intruder(path, uid),
         _ if declared.force => None,
-        Place::Occupied { kind } => Some(eco_format!(
+        CheckoutPlace::Occupied { kind } => Some(eco_format!(
             "{path} is a {kind}: remove it, or declare `force: true` to replace it and everything below it"
         )),
-        Place::Repository { is_bare, .. } if *is_bare != (declared.ensure == Ensure::Bare) => {
+        CheckoutPlace::Repository { is_bare, .. } if *is_bare != (declared.ensure == Ensure::Bare) => {
             let (is, should) = if *is_bare { ("bare", "not bare") } else { ("not bare", "bare") };
             Some(eco_format!(
                 "{path} is a repository that is {is}, and the declared one is {should}: remove it, or declare \
                  `force: true` to replace it"
             ))
         }
-        Place::Repository { uid: owner, .. } => foreign(path, *owner, uid),
+        CheckoutPlace::Repository { uid: owner, .. } => foreign(path, *owner, uid),
     }
 }
 
@@ -98,16 +98,16 @@ impl Convergence<'_> {
         let declared = &self.declared;
         let uid = self.git.uid();
         check_trust(declared.path, uid)?;
-        let place = Place::find(declared.path)?;
+        let place = CheckoutPlace::find(declared.path)?;
         if let Some(obstacle) = obstacle(&place, declared, uid) {
             return Err(obstacle);
         }
         let is_bare = declared.ensure == Ensure::Bare;
         let is_kept = match &place {
-            Place::Repository { uid: owner, is_bare: found, .. } => {
+            CheckoutPlace::Repository { uid: owner, is_bare: found, .. } => {
                 *found == is_bare && foreign(declared.path, *owner, uid).is_none()
             }
-            Place::Free { .. } | Place::Occupied { .. } => false,
+            CheckoutPlace::Free { .. } | CheckoutPlace::Occupied { .. } => false,
         };
         if !is_kept {
             self.make_room(place)?;
@@ -126,12 +126,12 @@ impl Convergence<'_> {
     }
 
     /// Creates the directory of the checkout, in place of others.
-    fn make_room(&self, place: Place) -> Result<(), EcoString> {
+    fn make_room(&self, place: CheckoutPlace) -> Result<(), EcoString> {
         let path = self.declared.path;
         match place {
-            Place::Free { directory: Some(_) } => return Ok(()),
-            Place::Free { directory: None } => {}
-            Place::Repository { .. } | Place::Occupied { .. } => directory::remove(path)?,
+            CheckoutPlace::Free { directory: Some(_) } => return Ok(()),
+            CheckoutPlace::Free { directory: None } => {}
+            CheckoutPlace::Repository { .. } | CheckoutPlace::Occupied { .. } => directory::remove(path)?,
         }
         directory::create(path, self.owner)
     }
@@ -152,12 +152,12 @@ impl Convergence<'_> {
         }
     }
 
-    fn source(&self) -> Option<Source<'_>> {
+    fn source(&self) -> Option<GitSource<'_>> {
         super::source_of(&self.declared, self.git.uid())
     }
 
     /// Records the source after its content has arrived, so that an interrupted fetch is repeated.
-    fn record(&self, git: &RepositoryGit<'_>, source: &Source<'_>, refspec: &str) -> Result<(), EcoString> {
+    fn record(&self, git: &RepositoryGit<'_>, source: &GitSource<'_>, refspec: &str) -> Result<(), EcoString> {
         let remote = self.declared.remote;
         git.run(&["config", &format!("remote.{remote}.fetch"), refspec])?;
         git.run(&["config", &format!("remote.{remote}.url"), source.address])
@@ -206,7 +206,8 @@ impl Convergence<'_> {
             None => {}
         }
         restore(git)?;
-        if declared.submodules && matches!(Place::find(declared.path)?, Place::Repository { has_submodules: true, .. })
+        if declared.submodules
+            && matches!(CheckoutPlace::find(declared.path)?, CheckoutPlace::Repository { has_submodules: true, .. })
         {
             self.check_out_submodules(git)?;
         }
@@ -217,7 +218,7 @@ impl Convergence<'_> {
     fn fetched(
         &self,
         git: &RepositoryGit<'_>,
-        source: &Source<'_>,
+        source: &GitSource<'_>,
         tree: &WorkTree,
     ) -> Result<Option<Target>, EcoString> {
         let declared = &self.declared;
@@ -255,7 +256,7 @@ impl Convergence<'_> {
     fn fetch(
         &self,
         git: &RepositoryGit<'_>,
-        source: &Source<'_>,
+        source: &GitSource<'_>,
         wanted: &RemoteTarget,
         heads: &str,
         is_new: bool,

@@ -2,7 +2,7 @@
 
 use ecow::{EcoString, eco_format};
 
-use super::git::{Git, RepositoryGit, Source};
+use super::git::{Git, GitSource, RepositoryGit};
 use super::schema::{is_commit, is_whole_commit};
 
 /// Namespace of references to the commits that kilter has checked out. They came from the source, so they are no local
@@ -143,7 +143,7 @@ pub(super) enum RemoteTarget {
 /// If the source does not answer, or does not have the revision.
 pub(super) fn remote_target(
     git: &Git<'_>,
-    source: &Source<'_>,
+    source: &GitSource<'_>,
     revision: Option<&str>,
 ) -> Result<RemoteTarget, EcoString> {
     let names = match revision.map(names_of) {

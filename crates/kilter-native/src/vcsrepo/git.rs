@@ -93,7 +93,7 @@ impl Git<'_> {
     ///
     /// # Errors
     /// If the source does not answer.
-    pub(super) fn ls_remote(&self, source: &Source<'_>, names: &[String]) -> Result<String, EcoString> {
+    pub(super) fn ls_remote(&self, source: &GitSource<'_>, names: &[String]) -> Result<String, EcoString> {
         let invocation = self.invocation("/", &[]).args(["ls-remote", "--symref"]).args(source.options());
         let finished = self.run(invocation.arg("--").arg(source.address).args(names), QUERY_DEADLINE)?;
         match finished.is_success() {
@@ -105,13 +105,13 @@ impl Git<'_> {
 
 /// A repository to fetch from.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct GitSource<'a> {
     pub(super) address: &'a str,
     /// True for a directory of this machine that root and the user of git alone can change.
     pub(super) is_trusted_directory: bool,
 }
 
-impl Source<'_> {
+impl GitSource<'_> {
     /// Returns the options of a call that reads the source. git refuses a directory of another user, root included,
     /// and passes no setting to the program that reads the source.
     fn options(&self) -> Vec<&'static str> {
@@ -216,7 +216,7 @@ impl RepositoryGit<'_> {
     ///
     /// # Errors
     /// Contains the end of git's errors.
-    pub(super) fn fetch(&self, source: &Source<'_>, options: &[&str], refspecs: &[&str]) -> Result<(), EcoString> {
+    pub(super) fn fetch(&self, source: &GitSource<'_>, options: &[&str], refspecs: &[&str]) -> Result<(), EcoString> {
         let options = [&["fetch", "--quiet", "--no-recurse-submodules"], options, &source.options()].concat();
         self.run(&[&options[..], &["--", source.address], refspecs].concat())
     }

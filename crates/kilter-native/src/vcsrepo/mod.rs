@@ -22,9 +22,9 @@ use crate::file::directory;
 use crate::value_text::sealed_like;
 use converge::Convergence;
 use found::{RemoteTarget, Target, WorkTree, changed_submodules, local_target, remote_target};
-use git::{Git, RepositoryGit, Source};
-use place::{Place, check_trust};
-use schema::{Declared, Ensure, schema, short};
+use git::{Git, GitSource, RepositoryGit};
+use place::{CheckoutPlace, check_trust};
+use schema::{DeclaredCheckout, Ensure, schema, short};
 
 /// Maximum number of file names that a difference lists.
 const MAX_LISTED: usize = 3;
@@ -38,10 +38,10 @@ pub struct VcsrepoProvider {
 }
 
 /// Returns the source of a checkout for git that runs as a user.
-fn source_of<'a>(declared: &Declared<'a>, uid: u32) -> Option<Source<'a>> {
+fn source_of<'a>(declared: &DeclaredCheckout<'a>, uid: u32) -> Option<GitSource<'a>> {
     let address = declared.source?;
     let is_trusted_directory = declared.local_source().is_some_and(|path| place::is_trusted_source(path, uid));
-    Some(Source { address, is_trusted_directory })
+    Some(GitSource { address, is_trusted_directory })
 }
 
 impl VcsrepoProvider {
@@ -56,11 +56,16 @@ impl VcsrepoProvider {
     }
 
     /// Returns git as the user of a checkout.
-    fn git<'a>(&'a self, cx: &'a Context<'a>, declared: &Declared<'a>, place: &Place) -> Result<Git<'a>, EcoString> {
+    fn git<'a>(
+        &'a self,
+        cx: &'a Context<'a>,
+        declared: &DeclaredCheckout<'a>,
+        place: &CheckoutPlace,
+    ) -> Result<Git<'a>, EcoString> {
         let is_root = rustix::process::geteuid().is_root();
         let (user, group) = match (declared.user, place) {
             (Some(user), _) => (Some(user.clone()), declared.group.cloned()),
-            (None, Place::Repository { uid, gid, .. }) => {
+            (None, CheckoutPlace::Repository { uid, gid, .. }) => {
                 (Some(Value::from(i64::from(*uid))), Some(Value::from(i64::from(*gid))))
             }
             (None, _) => (Some(Value::from(i64::from(rustix::process::geteuid().as_raw()))), declared.group.cloned()),
@@ -74,9 +79,9 @@ impl VcsrepoProvider {
     }
 
     fn read(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, EcoString> {
-        let declared = Declared::of(wanted.name, wanted.should);
-        let place = Place::find(declared.path)?;
-        let Place::Repository { uid, gid, is_bare, has_submodules } = place else {
+        let declared = DeclaredCheckout::of(wanted.name, wanted.should);
+        let place = CheckoutPlace::find(declared.path)?;
+        let CheckoutPlace::Repository { uid, gid, is_bare, has_submodules } = place else {
             let mut state = State::absent(wanted.name.clone());
             if wanted.noop && declared.ensure != Ensure::Absent {
                 self.announce(cx, &declared, &place, &mut state);
@@ -125,7 +130,7 @@ impl VcsrepoProvider {
     fn read_work_tree(
         &self,
         git: &RepositoryGit<'_>,
-        declared: &Declared<'_>,
+        declared: &DeclaredCheckout<'_>,
         recorded: Option<&str>,
         has_submodules: bool,
         attributes: &mut Attributes,
@@ -156,7 +161,7 @@ impl VcsrepoProvider {
     fn declared_commit(
         &self,
         git: &RepositoryGit<'_>,
-        declared: &Declared<'_>,
+        declared: &DeclaredCheckout<'_>,
         recorded: Option<&str>,
         tree: &WorkTree,
     ) -> Result<Option<EcoString>, EcoString> {
@@ -191,7 +196,7 @@ impl VcsrepoProvider {
     }
 
     /// Adds the commit that a new checkout gets, if the source tells it.
-    fn announce(&self, cx: &Context<'_>, declared: &Declared<'_>, place: &Place, state: &mut State) {
+    fn announce(&self, cx: &Context<'_>, declared: &DeclaredCheckout<'_>, place: &CheckoutPlace, state: &mut State) {
         let git = self.git(cx, declared, place);
         let target = git.and_then(|git| match source_of(declared, git.uid()) {
             Some(source) if declared.ensure != Ensure::Bare => remote_target(&git, &source, declared.revision),
@@ -207,7 +212,7 @@ impl VcsrepoProvider {
     /// Adds owner and group, in the notation of the declaration if they are as declared.
     fn push_owner(
         &self,
-        declared: &Declared<'_>,
+        declared: &DeclaredCheckout<'_>,
         (uid, gid): (u32, u32),
         attributes: &mut Attributes,
     ) -> Result<(), EcoString> {
@@ -229,12 +234,12 @@ impl VcsrepoProvider {
     }
 
     fn apply(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
-        let declared = Declared::of(change.name, change.should);
+        let declared = DeclaredCheckout::of(change.name, change.should);
         // Values from other resources have not been validated before.
         if let Some(problem) = declared.problems(&[]).pop() {
             return Err(problem.to_string().into());
         }
-        let place = Place::find(declared.path)?;
+        let place = CheckoutPlace::find(declared.path)?;
         let git = self.git(cx, &declared, &place)?;
         if change.should.is_none() || declared.ensure == Ensure::Absent {
             return converge::remove(&git, &declared);
@@ -249,11 +254,11 @@ impl VcsrepoProvider {
 
     /// Fails if other files are in the way, and no earlier resource may remove them.
     fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
-        let declared = Declared::of(change.name, change.should);
+        let declared = DeclaredCheckout::of(change.name, change.should);
         if change.should.is_none() || declared.ensure == Ensure::Absent || cx.outlook().may_change_before(change.name) {
             return Ok(());
         }
-        let place = Place::find(declared.path)?;
+        let place = CheckoutPlace::find(declared.path)?;
         let Ok(git) = self.git(cx, &declared, &place) else { return Ok(()) };
         converge::obstacle(&place, &declared, git.uid()).map_or(Ok(()), Err)
     }
@@ -309,12 +314,12 @@ impl Provider for VcsrepoProvider {
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         let seal = Redactor::of(should);
-        let problems = Declared::of(name, Some(should)).problems(deferred);
+        let problems = DeclaredCheckout::of(name, Some(should)).problems(deferred);
         problems.into_iter().map(|problem| seal.problem(problem)).collect()
     }
 
     fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
-        let declared = Declared::of("", Some(should));
+        let declared = DeclaredCheckout::of("", Some(should));
         match (attribute, declared.ensure) {
             ("ensure", Ensure::Absent) => Insync::Default,
             ("ensure", _) if !is.exists => {
@@ -375,7 +380,7 @@ impl Relations for VcsrepoProvider {
     }
 
     fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
-        let declared = Declared::of(name, Some(should));
+        let declared = DeclaredCheckout::of(name, Some(should));
         let path = declared.path;
         add(AutoEdge { by: Match::Ancestor, ..AutoEdge::require("mount", path) });
         if declared.ensure == Ensure::Absent {
@@ -423,7 +428,7 @@ impl Predict for VcsrepoProvider {
 
     fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
         say(Footprint::Writes { path: name.trim_end_matches('/'), is_whole: false });
-        if let Some(path) = Declared::of(name, Some(should)).local_source() {
+        if let Some(path) = DeclaredCheckout::of(name, Some(should)).local_source() {
             say(Footprint::Reads { path, below: true });
         }
     }

@@ -8,7 +8,7 @@ use kilter_process::trust::{Distrust, TrustPolicy};
 use crate::file::directory::{self, FoundPath};
 
 /// The path of a checkout as found.
-pub(super) enum Place {
+pub(super) enum CheckoutPlace {
     /// The path does not exist, or is an empty directory.
     Free { directory: Option<FoundPath> },
     /// A repository.
@@ -17,23 +17,23 @@ pub(super) enum Place {
     Occupied { kind: &'static str },
 }
 
-impl Place {
+impl CheckoutPlace {
     /// Examines the path.
     ///
     /// # Errors
     /// If it cannot be examined.
-    pub(super) fn find(path: &str) -> Result<Place, EcoString> {
-        let Some(found) = directory::find(path)? else { return Ok(Place::Free { directory: None }) };
-        let Some(directory) = &found.directory else { return Ok(Place::Occupied { kind: found.kind }) };
+    pub(super) fn find(path: &str) -> Result<CheckoutPlace, EcoString> {
+        let Some(found) = directory::find(path)? else { return Ok(CheckoutPlace::Free { directory: None }) };
+        let Some(directory) = &found.directory else { return Ok(CheckoutPlace::Occupied { kind: found.kind }) };
         let is_work_tree = directory.has(".git");
         let is_bare = !is_work_tree && ["HEAD", "objects", "refs"].iter().all(|name| directory.has(name));
         if is_work_tree || is_bare {
             let has_submodules = is_work_tree && directory.has(".gitmodules");
-            return Ok(Place::Repository { uid: found.uid, gid: found.gid, is_bare, has_submodules });
+            return Ok(CheckoutPlace::Repository { uid: found.uid, gid: found.gid, is_bare, has_submodules });
         }
         match directory.is_empty()? {
-            true => Ok(Place::Free { directory: Some(found) }),
-            false => Ok(Place::Occupied { kind: "directory without a repository" }),
+            true => Ok(CheckoutPlace::Free { directory: Some(found) }),
+            false => Ok(CheckoutPlace::Occupied { kind: "directory without a repository" }),
         }
     }
 }

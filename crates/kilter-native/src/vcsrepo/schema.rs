@@ -139,7 +139,7 @@ pub(super) enum Ensure {
 
 /// Declared values of a checkout.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Declared<'a> {
+pub(super) struct DeclaredCheckout<'a> {
     pub(super) path: &'a str,
     pub(super) ensure: Ensure,
     pub(super) source: Option<&'a str>,
@@ -154,12 +154,12 @@ pub(super) struct Declared<'a> {
     pub(super) force: bool,
 }
 
-impl<'a> Declared<'a> {
-    pub(super) fn of(path: &'a str, should: Option<&'a Attributes>) -> Declared<'a> {
+impl<'a> DeclaredCheckout<'a> {
+    pub(super) fn of(path: &'a str, should: Option<&'a Attributes>) -> DeclaredCheckout<'a> {
         let text = |attribute| should.and_then(|should| should.text(attribute));
         let value = |attribute| should.and_then(|should| should.get(attribute));
         let flag = |attribute| should.and_then(|should| should.get_bool(attribute));
-        Declared {
+        DeclaredCheckout {
             path: path.trim_end_matches('/'),
             ensure: match text("ensure") {
                 Some("absent") => Ensure::Absent,

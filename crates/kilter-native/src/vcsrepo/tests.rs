@@ -11,7 +11,7 @@ use super::*;
 mod hostile;
 
 /// A source with two commits on `main` (the first is tagged `v1`) and a checkout path.
-struct Bench {
+struct VcsrepoBench {
     home: tempfile::TempDir,
     provider: VcsrepoProvider,
 }
@@ -36,12 +36,12 @@ fn commit(directory: &Path, file: &str, content: &str) -> String {
     git(directory, &["rev-parse", "HEAD"])
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl VcsrepoBench {
+    fn new() -> VcsrepoBench {
         let home = tempfile::tempdir().unwrap();
         // Other users read the source.
         fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let bench = Bench { home, provider: VcsrepoProvider::new(System::real()) };
+        let bench = VcsrepoBench { home, provider: VcsrepoProvider::new(System::real()) };
         fs::create_dir(bench.source()).unwrap();
         git(&bench.source(), &["init", "-q", "-b", "main"]);
         commit(&bench.source(), "a", "one");
@@ -113,7 +113,7 @@ impl Bench {
 
 #[test]
 fn branch_tag_and_commit_are_checked_out() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let second = git(&bench.source(), &["rev-parse", "main"]);
     let first = git(&bench.source(), &["rev-parse", "v1^{commit}"]);
     bench.converge(&bench.should(&[("revision", "main".into())]));
@@ -136,7 +136,7 @@ fn branch_tag_and_commit_are_checked_out() {
 
 #[test]
 fn latest_follows_the_source_and_names_both_commits() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     for revision in [None, Some("main")] {
         let more: Vec<(&str, Value)> = revision.map(|name| ("revision", Value::from(name))).into_iter().collect();
         let should = bench.should(&[&[("ensure", "latest".into())], &more[..]].concat());
@@ -157,7 +157,7 @@ fn latest_follows_the_source_and_names_both_commits() {
 
 #[test]
 fn latest_tag_is_fetched_again_after_it_moved() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let should = bench.should(&[("ensure", "latest".into()), ("revision", "v1".into())]);
     bench.converge(&should);
     git(&bench.source(), &["tag", "-fam", "moved", "v1", "main"]);
@@ -167,7 +167,7 @@ fn latest_tag_is_fetched_again_after_it_moved() {
 
 #[test]
 fn branch_that_the_source_rewrote_is_followed() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let should = bench.should(&[("ensure", "latest".into()), ("revision", "main".into())]);
     bench.converge(&should);
     git(&bench.source(), &["reset", "-q", "--hard", "v1"]);
@@ -178,7 +178,7 @@ fn branch_that_the_source_rewrote_is_followed() {
 
 #[test]
 fn damaged_checkout_is_repaired() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let should = bench.should(&[("revision", "main".into())]);
     bench.converge(&should);
     let head = bench.head();
@@ -201,7 +201,7 @@ fn damaged_checkout_is_repaired() {
 
 #[test]
 fn interrupted_clone_is_completed() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     for revision in [None, Some("main")] {
         let more: Vec<(&str, Value)> = revision.map(|name| ("revision", Value::from(name))).into_iter().collect();
         let should = bench.should(&more);
@@ -219,7 +219,7 @@ fn interrupted_clone_is_completed() {
 
 #[test]
 fn local_changes_survive_without_force() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let should = bench.should(&[("ensure", "latest".into()), ("revision", "main".into())]);
     bench.converge(&should);
     fs::write(bench.path().join("a"), "mine").unwrap();
@@ -248,7 +248,7 @@ fn local_changes_survive_without_force() {
 
 #[test]
 fn local_commits_survive_without_force() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let should = bench.should(&[("ensure", "latest".into()), ("revision", "main".into())]);
     bench.converge(&should);
     let own = commit(&bench.path(), "own", "own");
@@ -270,7 +270,7 @@ fn local_commits_survive_without_force() {
 
 #[test]
 fn other_files_are_replaced_only_by_force() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let should = bench.should(&[("revision", "main".into())]);
     let forced = bench.should(&[("revision", "main".into()), ("force", true.into())]);
     fs::create_dir(bench.path()).unwrap();
@@ -297,7 +297,7 @@ fn other_files_are_replaced_only_by_force() {
 
 #[test]
 fn bare_repository_and_empty_source() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let bare = bench.should(&[("ensure", "bare".into())]);
     bench.converge(&bare);
     assert_eq!(git(&bench.path(), &["rev-parse", "main"]), git(&bench.source(), &["rev-parse", "main"]));
@@ -319,7 +319,7 @@ fn bare_repository_and_empty_source() {
 
 #[test]
 fn depth_fetches_one_revision() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let depth = ("depth", Value::from(1));
     bench.converge(&bench.should(&[("revision", "main".into()), depth.clone()]));
     assert_eq!(git(&bench.path(), &["rev-list", "--count", "HEAD"]), "1");
@@ -338,7 +338,7 @@ fn depth_fetches_one_revision() {
 
 #[test]
 fn unknown_revision_and_unreachable_source_are_reported() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let should = bench.should(&[("revision", "nothing".into())]);
     bench.refuses(&should, "the source has no branch and no tag `nothing`");
     // The empty repository stays, and the next change completes it.
@@ -367,7 +367,7 @@ fn serve(base: &Path) -> String {
 
 #[test]
 fn submodules_are_checked_out_and_repaired() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let address = serve(bench.home.path());
     let library = bench.home.path().join("library");
     fs::create_dir(&library).unwrap();

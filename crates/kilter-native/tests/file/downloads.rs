@@ -15,7 +15,7 @@ use crate::harness::*;
 const SUM: &str = "11507a0e2f5e69d5dfa40a62a1bd7b6ee57e6bcd85c67c9b8431b36fff21c437";
 
 /// A server that has one file. It ends with the process.
-struct Server {
+struct DownloadServer {
     url: String,
     file: Arc<Mutex<ServedFile>>,
 }
@@ -29,11 +29,11 @@ struct ServedFile {
     answers: Vec<&'static str>,
 }
 
-impl Server {
-    fn new(content: &str, etag: Option<&str>) -> Server {
+impl DownloadServer {
+    fn new(content: &str, etag: Option<&str>) -> DownloadServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("this machine has a loopback");
         let url = format!("http://{}/file", listener.local_addr().expect("it is bound"));
-        let server = Server { url, file: Arc::default() };
+        let server = DownloadServer { url, file: Arc::default() };
         server.put(content, etag);
         let file = Arc::clone(&server.file);
         std::thread::spawn(move || {
@@ -77,7 +77,7 @@ impl Server {
 
 #[test]
 fn content_with_a_checksum_is_downloaded_once() {
-    let server = Server::new("new", None);
+    let server = DownloadServer::new("new", None);
     let home = directory();
     let path = home.path().join("x");
     let declared = file(&path, [server.source(), ("checksum", text(SUM)), ("mode", text("0750"))]);
@@ -99,7 +99,7 @@ fn content_with_a_checksum_is_downloaded_once() {
 
 #[test]
 fn other_content_than_declared_is_not_installed() {
-    let server = Server::new("evil", None);
+    let server = DownloadServer::new("evil", None);
     let home = directory();
     let path = home.path().join("x");
     fs::write(&path, "old").unwrap();
@@ -112,7 +112,7 @@ fn other_content_than_declared_is_not_installed() {
 
 #[test]
 fn content_without_a_checksum_is_compared_by_validators() {
-    let server = Server::new("one", Some("\"1\""));
+    let server = DownloadServer::new("one", Some("\"1\""));
     let home = directory();
     let state = tempfile::tempdir().unwrap();
     let cx = Context::empty().with_var_dir(Some(state.path()));
@@ -147,7 +147,7 @@ fn content_without_a_checksum_is_compared_by_validators() {
 
 #[test]
 fn link_at_the_path_is_replaced_and_not_followed() {
-    let server = Server::new("new", None);
+    let server = DownloadServer::new("new", None);
     let home = directory();
     let (path, victim) = (home.path().join("x"), home.path().join("victim"));
     fs::write(&victim, "precious").unwrap();

@@ -5,7 +5,7 @@ use kilter_model::expr::{EvalError, Expr, Lookup, Name, Scope};
 use kilter_model::{ResourceRef, Value};
 
 use super::ConditionResult;
-use super::fact::Machine;
+use super::fact::ConditionFacts;
 
 /// An expression over facts.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl Expression {
         }
     }
 
-    pub(super) fn evaluate(&self, machine: &dyn Machine) -> ConditionResult {
+    pub(super) fn evaluate(&self, machine: &dyn ConditionFacts) -> ConditionResult {
         match self.expr.eval(&FactsOnly(machine)) {
             Ok(Value::Boolean(true)) => ConditionResult::Holds,
             Ok(Value::Boolean(false)) => ConditionResult::Fails(eco_format!("`{}` does not hold", self.text)),
@@ -40,7 +40,7 @@ impl Expression {
     }
 }
 
-struct FactsOnly<'a>(&'a dyn Machine);
+struct FactsOnly<'a>(&'a dyn ConditionFacts);
 
 impl Scope for FactsOnly<'_> {
     fn var(&self, _: &str) -> Lookup {

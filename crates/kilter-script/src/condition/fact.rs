@@ -3,7 +3,7 @@
 use kilter_model::Value;
 
 /// The machine on which a condition is evaluated.
-pub trait Machine: Send + Sync {
+pub trait ConditionFacts: Send + Sync {
     /// Returns a top-level fact by name.
     fn fact(&self, name: &str) -> Option<Value>;
 
@@ -34,14 +34,14 @@ const FLAT: [(&str, &str); 17] = [
 
 /// Returns a fact by path (`os.family`), or by one of Facter's flat names (`osfamily`) if the machine has no
 /// such fact.
-pub(super) fn lookup(machine: &dyn Machine, name: &str) -> Option<Value> {
+pub(super) fn lookup(machine: &dyn ConditionFacts, name: &str) -> Option<Value> {
     path(machine, name).or_else(|| {
         let (_, structured) = FLAT.iter().find(|(flat, _)| *flat == name)?;
         path(machine, structured)
     })
 }
 
-fn path(machine: &dyn Machine, name: &str) -> Option<Value> {
+fn path(machine: &dyn ConditionFacts, name: &str) -> Option<Value> {
     let mut steps = name.split('.');
     let mut value = machine.fact(steps.next()?)?;
     for step in steps {

@@ -14,7 +14,7 @@ mod tests;
 use ecow::{EcoString, eco_format};
 use kilter_model::Value;
 
-pub use fact::Machine;
+pub use fact::ConditionFacts;
 
 use expression::Expression;
 use test::Test;
@@ -80,7 +80,7 @@ impl Clause {
     }
 
     /// Evaluates the clause on a machine.
-    pub fn evaluate(&self, machine: &dyn Machine) -> ConditionResult {
+    pub fn evaluate(&self, machine: &dyn ConditionFacts) -> ConditionResult {
         match &self.0 {
             Form::Text(test) => test.evaluate(machine),
             Form::Expression(expression) => expression.evaluate(machine),
@@ -90,7 +90,7 @@ impl Clause {
 
 impl Condition {
     /// Evaluates the condition on a machine.
-    pub fn evaluate(&self, machine: &dyn Machine) -> ConditionResult {
+    pub fn evaluate(&self, machine: &dyn ConditionFacts) -> ConditionResult {
         match self {
             Condition::Constant(true) => ConditionResult::Holds,
             Condition::Constant(false) => ConditionResult::Fails("its metadata says `false`".into()),

@@ -3,7 +3,7 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::Value;
 
-use super::fact::{Machine, lookup};
+use super::fact::{ConditionFacts, lookup};
 use super::{ConditionResult, shown};
 
 /// A test of a clause.
@@ -35,7 +35,7 @@ pub(super) fn command(text: &str) -> Test {
 }
 
 impl Test {
-    pub(super) fn evaluate(&self, machine: &dyn Machine) -> ConditionResult {
+    pub(super) fn evaluate(&self, machine: &dyn ConditionFacts) -> ConditionResult {
         match self {
             Test::Constant(true) => ConditionResult::Holds,
             Test::Constant(false) => ConditionResult::Fails("its metadata says `false`".into()),
@@ -89,7 +89,7 @@ fn is_truthy(value: &Value) -> bool {
 
 /// Compares a fact with a text, ignoring case. Facter writes `RedHat` while libral writes `redhat` and kilter's
 /// facts are in lower case.
-fn compare(machine: &dyn Machine, fact: &str, equal: bool, text: &str) -> ConditionResult {
+fn compare(machine: &dyn ConditionFacts, fact: &str, equal: bool, text: &str) -> ConditionResult {
     let found = lookup(machine, fact);
     let same = found.as_ref().is_some_and(|value| shown(value).to_lowercase() == text.to_lowercase());
     match (&found, same == equal) {

@@ -4,7 +4,7 @@ use super::*;
 
 struct Debian;
 
-impl Machine for Debian {
+impl ConditionFacts for Debian {
     fn fact(&self, name: &str) -> Option<Value> {
         let release = Value::hash([("major", "12".into()), ("full", "12.5".into())]);
         match name {

@@ -110,7 +110,7 @@ fn only_named_actions_are_available() {
 
 struct DebianFacts;
 
-impl crate::condition::Machine for DebianFacts {
+impl crate::condition::ConditionFacts for DebianFacts {
     fn fact(&self, name: &str) -> Option<Value> {
         (name == "osfamily").then(|| "debian".into())
     }

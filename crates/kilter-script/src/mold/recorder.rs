@@ -56,7 +56,7 @@ enum HeldMessage {
     /// A message of the script.
     OfScript(Message),
     /// A line of a stream of the script.
-    Line(&'static str, Part),
+    Line(&'static str, RecordPart),
 }
 
 impl<'a> EventRecorder<'a> {
@@ -149,7 +149,7 @@ impl<'a> EventRecorder<'a> {
         }
     }
 
-    fn lines(&mut self, stream: Stream, lines: Vec<Part>) {
+    fn lines(&mut self, stream: Stream, lines: Vec<RecordPart>) {
         let key = self.parts(stream).1;
         for line in lines {
             match &self.held {
@@ -174,7 +174,7 @@ impl<'a> EventRecorder<'a> {
         }
     }
 
-    fn line(&self, key: &str, part: &Part) {
+    fn line(&self, key: &str, part: &RecordPart) {
         self.tell(Message::part(key, &hidden_part(self.seal, part)));
     }
 
@@ -263,9 +263,9 @@ fn hidden_bytes(seal: &Redactor, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Redacts the secrets in a part of a line, including parts of a secret that is split between parts.
-fn hidden_part(seal: &Redactor, part: &Part) -> Vec<u8> {
+fn hidden_part(seal: &Redactor, part: &RecordPart) -> Vec<u8> {
     const CUT: &str = "…";
-    let Part { bytes, amid, goes_on } = part;
+    let RecordPart { bytes, amid, goes_on } = part;
     if seal.is_empty() || !amid && !goes_on {
         return hidden_bytes(seal, bytes);
     }
@@ -323,7 +323,7 @@ struct Parts {
 
 /// A line, or a part of a line.
 #[derive(Debug, PartialEq)]
-struct Part {
+struct RecordPart {
     bytes: Vec<u8>,
     /// True if the line starts in an earlier part.
     amid: bool,
@@ -332,7 +332,7 @@ struct Part {
 }
 
 impl Parts {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<Part> {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<RecordPart> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.held.extend_from_slice(piece);
@@ -347,14 +347,14 @@ impl Parts {
         lines
     }
 
-    fn end(&mut self) -> Vec<Part> {
+    fn end(&mut self) -> Vec<RecordPart> {
         if self.held.is_empty() { Vec::new() } else { vec![self.part(Vec::new(), false)] }
     }
 
     /// Returns the buffer except `rest`, which stays in the buffer.
-    fn part(&mut self, rest: Vec<u8>, goes_on: bool) -> Part {
+    fn part(&mut self, rest: Vec<u8>, goes_on: bool) -> RecordPart {
         let bytes = std::mem::replace(&mut self.held, rest);
-        Part { bytes, amid: std::mem::replace(&mut self.amid, goes_on), goes_on }
+        RecordPart { bytes, amid: std::mem::replace(&mut self.amid, goes_on), goes_on }
     }
 }
 
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn lines_keep_their_ends_and_long_ones_come_in_whole_characters() {
         let mut parts = Parts::default();
-        let whole = |bytes: &[u8]| Part { bytes: bytes.to_vec(), amid: false, goes_on: false };
+        let whole = |bytes: &[u8]| RecordPart { bytes: bytes.to_vec(), amid: false, goes_on: false };
         assert_eq!(parts.feed(b"a\nb"), [whole(b"a\n")]);
         assert_eq!(parts.feed(b"c\n\n"), [whole(b"bc\n"), whole(b"\n")]);
         let long = format!("x{}\n", "\u{e9}".repeat(LONGEST_LINE));

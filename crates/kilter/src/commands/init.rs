@@ -185,10 +185,10 @@ impl Draft {
 }
 
 /// Resources, and the reasons for omitted ones.
-type Found = (Vec<State>, Vec<String>);
+type FoundStates = (Vec<State>, Vec<String>);
 
 /// Reads the resources of a type. Files are those that the distribution knows and that differ from its version.
-fn read(provider: &dyn Provider, distribution: &mut Distribution, session: &Session) -> Result<Found, String> {
+fn read(provider: &dyn Provider, distribution: &mut Distribution, session: &Session) -> Result<FoundStates, String> {
     let log = PrintedLog { from: Level::Warning };
     let state_dir = session.state_dir_if_any();
     let cx = session.context(&log).with_var_dir(state_dir.as_deref());

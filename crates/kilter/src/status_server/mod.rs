@@ -26,7 +26,7 @@ use crate::pauses::{PauseSelection, Pauses};
 use crate::render::status::{self, line};
 use crate::server::{ClientLimits, Listener, Protocol, Server, Socket, Stream};
 use follower::Followers;
-use request::Request;
+use request::StatusRequest;
 
 /// Name of the socket in the state directory.
 const NAME: &str = "status.sock";
@@ -249,7 +249,7 @@ impl Protocol for StatusShared {
             return send(stream, &json!({"error": "the request is missing or is not text"}));
         };
         // The bytes after the first line are no part of the request.
-        match Request::parse(question.lines().next().unwrap_or_default()) {
+        match StatusRequest::parse(question.lines().next().unwrap_or_default()) {
             Ok(request) => self.carry_out(request, stream),
             Err(why) => send(stream, &json!({"error": why})),
         }
@@ -261,28 +261,30 @@ impl Protocol for StatusShared {
 }
 
 impl StatusShared {
-    fn carry_out(&self, request: Request, stream: &Stream) {
+    fn carry_out(&self, request: StatusRequest, stream: &Stream) {
         let answer = match request {
-            Request::Follow => {
+            StatusRequest::Follow => {
                 // A follower may be slow, because it gets the number of events that it loses.
                 if stream.set_write_timeout(None).is_ok() {
                     self.followers.serve(stream);
                 }
                 return;
             }
-            Request::Status(which) => match retry_during_reload(|| self.window.look(which.clone(), QUERY_TIMEOUT)) {
-                Ok(standings) => {
-                    let are_many = standings.resources.len() >= TRIM_THRESHOLD;
-                    // The client may be gone and need no answer.
-                    let _ = status::write(standings, self.pauses().to_json(), BufWriter::new(stream));
-                    if are_many {
-                        kilter_process::trim_heap();
+            StatusRequest::Status(which) => {
+                match retry_during_reload(|| self.window.look(which.clone(), QUERY_TIMEOUT)) {
+                    Ok(standings) => {
+                        let are_many = standings.resources.len() >= TRIM_THRESHOLD;
+                        // The client may be gone and need no answer.
+                        let _ = status::write(standings, self.pauses().to_json(), BufWriter::new(stream));
+                        if are_many {
+                            kilter_process::trim_heap();
+                        }
+                        return;
                     }
-                    return;
+                    Err(why) => Err(why.to_string()),
                 }
-                Err(why) => Err(why.to_string()),
-            },
-            Request::Pause(pause, by) => match self.pause(&pause, &by) {
+            }
+            StatusRequest::Pause(pause, by) => match self.pause(&pause, &by) {
                 Ok(id) => {
                     // A client that did not receive the number could not end the pause.
                     let mut out = stream;
@@ -293,7 +295,7 @@ impl StatusShared {
                 }
                 Err(why) => Err(why),
             },
-            Request::Resume(which) => self.resume(&which),
+            StatusRequest::Resume(which) => self.resume(&which),
         };
         send(stream, &answer.unwrap_or_else(|why| json!({"error": why})));
     }

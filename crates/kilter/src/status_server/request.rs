@@ -10,7 +10,7 @@ use crate::pauses::PauseSelection;
 
 /// Request of a client.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum StatusRequest {
     Status(StatusFilter),
     Follow,
     /// Pause, and the caller.
@@ -18,23 +18,23 @@ pub(super) enum Request {
     Resume(PauseSelection),
 }
 
-impl Request {
+impl StatusRequest {
     /// Parses a line.
-    pub(super) fn parse(line: &str) -> Result<Request, &'static str> {
+    pub(super) fn parse(line: &str) -> Result<StatusRequest, &'static str> {
         const USAGE: &str = "expected {\"request\": \"status\", \"filter\": \"notable\", \"all\" or [REFERENCE, …]}, \
                              {\"request\": \"follow\"}, {\"request\": \"pause\", \"for_ms\": N, \"why\": TEXT} or \
                              {\"request\": \"resume\"}";
         let json: Json = serde_json::from_str(line).map_err(|_| USAGE)?;
         match (json["request"].as_str(), &json["filter"]) {
-            (Some("follow"), _) => Ok(Request::Follow),
+            (Some("follow"), _) => Ok(StatusRequest::Follow),
             (Some("resume"), _) => match (&json["id"], &json["session"], json["all"] == true) {
-                (_, _, true) => Ok(Request::Resume(PauseSelection::All)),
-                (Json::Null, Json::Null, _) => Ok(Request::Resume(PauseSelection::All)),
+                (_, _, true) => Ok(StatusRequest::Resume(PauseSelection::All)),
+                (Json::Null, Json::Null, _) => Ok(StatusRequest::Resume(PauseSelection::All)),
                 (Json::Null, session, _) => session
                     .as_str()
-                    .map(|session| Request::Resume(PauseSelection::Session(session.to_owned())))
+                    .map(|session| StatusRequest::Resume(PauseSelection::Session(session.to_owned())))
                     .ok_or(USAGE),
-                (id, ..) => id.as_u64().map(|id| Request::Resume(PauseSelection::One(id))).ok_or(USAGE),
+                (id, ..) => id.as_u64().map(|id| StatusRequest::Resume(PauseSelection::One(id))).ok_or(USAGE),
             },
             (Some("pause"), _) => {
                 let longest = match &json["for_ms"] {
@@ -45,14 +45,16 @@ impl Request {
                     Json::Null => "",
                     given => given.as_str().ok_or(USAGE)?,
                 };
-                Ok(Request::Pause(Pause { longest, why: why.into() }, json["by"].clone()))
+                Ok(StatusRequest::Pause(Pause { longest, why: why.into() }, json["by"].clone()))
             }
-            (Some("status"), Json::Null) => Ok(Request::Status(StatusFilter::Notable)),
-            (Some("status"), Json::String(filter)) if filter == "notable" => Ok(Request::Status(StatusFilter::Notable)),
-            (Some("status"), Json::String(filter)) if filter == "all" => Ok(Request::Status(StatusFilter::All)),
+            (Some("status"), Json::Null) => Ok(StatusRequest::Status(StatusFilter::Notable)),
+            (Some("status"), Json::String(filter)) if filter == "notable" => {
+                Ok(StatusRequest::Status(StatusFilter::Notable))
+            }
+            (Some("status"), Json::String(filter)) if filter == "all" => Ok(StatusRequest::Status(StatusFilter::All)),
             (Some("status"), Json::Array(names)) => {
                 let named = names.iter().map(|name| name.as_str().and_then(|name| name.parse::<ResourceRef>().ok()));
-                named.collect::<Option<_>>().map(|named| Request::Status(StatusFilter::Named(named))).ok_or(USAGE)
+                named.collect::<Option<_>>().map(|named| StatusRequest::Status(StatusFilter::Named(named))).ok_or(USAGE)
             }
             _ => Err(USAGE),
         }
@@ -65,31 +67,40 @@ mod tests {
 
     #[test]
     fn requests_are_parsed() {
-        assert_eq!(Request::parse("{\"request\": \"follow\"}"), Ok(Request::Follow));
-        assert_eq!(Request::parse("{\"request\": \"status\"}\n"), Ok(Request::Status(StatusFilter::Notable)));
+        assert_eq!(StatusRequest::parse("{\"request\": \"follow\"}"), Ok(StatusRequest::Follow));
         assert_eq!(
-            Request::parse("{\"request\": \"status\", \"filter\": \"all\"}"),
-            Ok(Request::Status(StatusFilter::All))
+            StatusRequest::parse("{\"request\": \"status\"}\n"),
+            Ok(StatusRequest::Status(StatusFilter::Notable))
+        );
+        assert_eq!(
+            StatusRequest::parse("{\"request\": \"status\", \"filter\": \"all\"}"),
+            Ok(StatusRequest::Status(StatusFilter::All))
         );
         let named = StatusFilter::Named(vec!["file[/a b]".parse().unwrap()]);
         assert_eq!(
-            Request::parse("{\"request\": \"status\", \"filter\": [\"file[/a b]\"]}"),
-            Ok(Request::Status(named))
+            StatusRequest::parse("{\"request\": \"status\", \"filter\": [\"file[/a b]\"]}"),
+            Ok(StatusRequest::Status(named))
         );
-        assert_eq!(Request::parse("{\"request\": \"pause\"}"), Ok(Request::Pause(Pause::default(), Json::Null)));
+        assert_eq!(
+            StatusRequest::parse("{\"request\": \"pause\"}"),
+            Ok(StatusRequest::Pause(Pause::default(), Json::Null))
+        );
         let pause = Pause { longest: Some(Duration::from_millis(1500)), why: "backup".into() };
         assert_eq!(
-            Request::parse("{\"request\": \"pause\", \"for_ms\": 1500, \"why\": \"backup\"}"),
-            Ok(Request::Pause(pause, Json::Null))
+            StatusRequest::parse("{\"request\": \"pause\", \"for_ms\": 1500, \"why\": \"backup\"}"),
+            Ok(StatusRequest::Pause(pause, Json::Null))
         );
-        assert_eq!(Request::parse("{\"request\": \"resume\"}"), Ok(Request::Resume(PauseSelection::All)));
-        assert_eq!(Request::parse("{\"request\": \"resume\", \"id\": 3}"), Ok(Request::Resume(PauseSelection::One(3))));
+        assert_eq!(StatusRequest::parse("{\"request\": \"resume\"}"), Ok(StatusRequest::Resume(PauseSelection::All)));
         assert_eq!(
-            Request::parse("{\"request\": \"resume\", \"session\": \"7\"}"),
-            Ok(Request::Resume(PauseSelection::Session("7".into())))
+            StatusRequest::parse("{\"request\": \"resume\", \"id\": 3}"),
+            Ok(StatusRequest::Resume(PauseSelection::One(3)))
+        );
+        assert_eq!(
+            StatusRequest::parse("{\"request\": \"resume\", \"session\": \"7\"}"),
+            Ok(StatusRequest::Resume(PauseSelection::Session("7".into())))
         );
         for wrong in ["{\"request\": \"pause\", \"for_ms\": -1}", "{\"request\": \"pause\", \"why\": 1}"] {
-            assert!(Request::parse(wrong).is_err(), "{wrong}");
+            assert!(StatusRequest::parse(wrong).is_err(), "{wrong}");
         }
         for wrong in [
             "",
@@ -98,7 +109,7 @@ mod tests {
             "{\"request\": \"status\", \"filter\": [1]}",
             "{\"request\": \"status\", \"filter\": 3}",
         ] {
-            assert!(Request::parse(wrong).is_err(), "{wrong}");
+            assert!(StatusRequest::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

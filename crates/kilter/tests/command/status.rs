@@ -51,7 +51,8 @@ fn status_has_state_and_reason_of_each_resource() {
         (one("file[DIR/a]"), one("file[DIR/no/b]"), one("file[DIR/c]"), one("file[DIR/d]"), one("file[DIR/e]"));
     assert_eq!((&a["state"], &a["watched"], &a["changes"]), (&"in_sync".into(), &"events".into(), &1.into()));
     assert!(a["last_change"]["attributes"].as_array().unwrap().contains(&"content".into()), "{a}");
-    assert_eq!((&b["state"], &b["failures"]), (&"failed".into(), &1.into()));
+    // A busy machine may have repeated the check.
+    assert!(b["state"] == "failed" && b["failures"].as_u64() >= Some(1), "{b}");
     assert!(b["failure"].as_str().unwrap().contains("no"), "{b}");
     assert_eq!(c["because_of"], "file[DIR/no/b]");
     assert_eq!((&d["watched"], &d["every_ms"]), (&"poll".into(), &60_000.into()));

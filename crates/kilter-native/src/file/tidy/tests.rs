@@ -9,16 +9,16 @@ use kilter_provider::{Log, PreviewContext, check_one};
 use super::*;
 
 /// A directory with files of several ages.
-struct Bench {
+struct TidyBench {
     home: tempfile::TempDir,
     state: tempfile::TempDir,
     provider: TidyProvider,
 }
 
 /// Another resource that writes a path.
-struct Written(PathBuf);
+struct WrittenPath(PathBuf);
 
-impl PreviewContext for Written {
+impl PreviewContext for WrittenPath {
     fn may_change_before(&self, _: &str) -> bool {
         false
     }
@@ -32,11 +32,11 @@ impl PreviewContext for Written {
     }
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl TidyBench {
+    fn new() -> TidyBench {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join("d")).unwrap();
-        Bench { home, state: tempfile::tempdir().unwrap(), provider: TidyProvider::default() }
+        TidyBench { home, state: tempfile::tempdir().unwrap(), provider: TidyProvider::default() }
     }
 
     fn path(&self) -> PathBuf {
@@ -125,7 +125,7 @@ fn recursive(attributes: &[(&str, Value)]) -> Attributes {
 
 #[test]
 fn old_or_large_files_are_removed() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     for (name, days, bytes) in [("new", 0, 9), ("old", 8, 9), ("sub/older", 30, 9), ("sub/large", 0, 2048)] {
         bench.file(name, days, bytes);
     }
@@ -136,7 +136,7 @@ fn old_or_large_files_are_removed() {
 
 #[test]
 fn time_is_the_declared_one() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     bench.file("read", 9, 1);
     let opened = File::open(bench.path().join("read")).unwrap();
     opened.set_times(FileTimes::new().set_accessed(SystemTime::now())).unwrap();
@@ -146,7 +146,7 @@ fn time_is_the_declared_one() {
 
 #[test]
 fn patterns_and_levels_choose_files() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     ["a.log", "b.txt", ".c.log", "1/d.log", "1/2/e.log"].iter().for_each(|name| bench.file(name, 0, 1));
     let of = |levels: Value| should(&[("recurse", levels), ("matches", Value::strings(["*.log", "e*"]))]);
     assert_eq!(bench.planned(&of(2.into())), ["1/d.log", "a.log"]);
@@ -156,7 +156,7 @@ fn patterns_and_levels_choose_files() {
 
 #[test]
 fn directories_go_after_their_entries() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     for (name, days) in [("old/a", 9), ("old/deep/b", 9), ("young/c", 9), ("kept/d", 0)] {
         bench.file(name, days, 1);
     }
@@ -171,7 +171,7 @@ fn directories_go_after_their_entries() {
 
 #[test]
 fn links_are_removed_and_never_followed() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     fs::create_dir(bench.home.path().join("other")).unwrap();
     fs::write(bench.home.path().join("other/secret"), "").unwrap();
     symlink("../other", bench.path().join("link")).unwrap();
@@ -190,7 +190,7 @@ fn links_are_removed_and_never_followed() {
 
 #[test]
 fn sockets_and_fifos_stay() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     let _socket = std::os::unix::net::UnixListener::bind(bench.path().join("socket")).unwrap();
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -206,9 +206,9 @@ fn sockets_and_fifos_stay() {
 
 #[test]
 fn paths_of_other_resources_and_the_state_directory_stay() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     ["a/kept", "a/stray", "state/x"].iter().for_each(|name| bench.file(name, 0, 0));
-    let other = Written(bench.path().join("a/kept"));
+    let other = WrittenPath(bench.path().join("a/kept"));
     let state = bench.path().join("state");
     let cx = Context::empty().with_outlook(&other);
     let name = bench.name();
@@ -223,7 +223,7 @@ fn paths_of_other_resources_and_the_state_directory_stay() {
 
 #[test]
 fn files_that_have_changed_since_the_check_stay() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     ["used", "unused"].iter().for_each(|name| bench.file(name, 9, 0));
     let aged = recursive(&[("age", "2d".into())]);
     let found = bench.found_in(&Context::empty(), &aged).unwrap();
@@ -235,7 +235,7 @@ fn files_that_have_changed_since_the_check_stay() {
 
 #[test]
 fn many_files_are_counted_and_removed() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     (0..MAX_LISTED + 7).for_each(|at| fs::write(bench.path().join(format!("{at:05}")), "").unwrap());
     let all = recursive(&[]);
     let planned = bench.planned(&all);
@@ -246,7 +246,7 @@ fn many_files_are_counted_and_removed() {
 
 #[test]
 fn name_of_any_bytes_is_removed() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     fs::write(bench.path().join(std::ffi::OsStr::from_bytes(b"a\xff\\")), "").unwrap();
     let all = recursive(&[]);
     assert_eq!(bench.planned(&all), ["a\\xff\\\\"]);
@@ -256,7 +256,7 @@ fn name_of_any_bytes_is_removed() {
 
 #[test]
 fn removed_files_can_be_kept_in_the_state_directory() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     bench.file("x", 0, 5);
     bench.removes(&recursive(&[("backup", true.into())]), &["x"]);
     let mut kept = Vec::new();
@@ -272,16 +272,16 @@ fn removed_files_can_be_kept_in_the_state_directory() {
 
 #[test]
 fn deep_directories_are_reported_and_left() {
-    struct Lines(std::sync::Mutex<Vec<String>>);
-    impl Log for Lines {
+    struct TidyLog(std::sync::Mutex<Vec<String>>);
+    impl Log for TidyLog {
         fn log(&self, _: Level, _: &str, _: &str, message: &str) {
             self.0.lock().unwrap().push(message.to_owned());
         }
     }
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     bench.file("flat", 0, 0);
     fs::create_dir_all(bench.path().join("e/".repeat(120))).unwrap();
-    let lines = Lines(std::sync::Mutex::default());
+    let lines = TidyLog(std::sync::Mutex::default());
     let planned = bench.planned_in(&Context::empty().with_log(&lines), &recursive(&[("rmdirs", true.into())]));
     assert_eq!(planned, ["flat"]);
     assert!(lines.0.lock().unwrap()[0].ends_with("directories are nested too deeply"));
@@ -289,14 +289,14 @@ fn deep_directories_are_reported_and_left() {
 
 #[test]
 fn missing_path_is_tidy() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     fs::remove_dir(bench.path()).unwrap();
     assert_eq!((bench.planned(&recursive(&[])), bench.planned(&should(&[]))), (vec![], vec![]));
 }
 
 #[test]
 fn bad_values_are_refused_together() {
-    let bench = Bench::new();
+    let bench = TidyBench::new();
     let refused = |path: &str, attributes: &[(&str, Value)]| -> Vec<String> {
         let problems = bench.provider.validate(path, &should(attributes), &[]);
         problems.iter().map(ToString::to_string).collect()

@@ -34,7 +34,7 @@ pub(super) fn removals(cx: &Context<'_>, path: &str, criteria: &Criteria, limit:
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let found = Removals { entries: Vec::new(), more: 0, too_deep: None };
     let root = root(path, criteria);
-    let mut walk = Walk { cx, root, criteria, now: now.as_secs().cast_signed(), limit, found };
+    let mut walk = TidyWalk { cx, root, criteria, now: now.as_secs().cast_signed(), limit, found };
     if criteria.levels.is_none() {
         match open::open_parent(path) {
             Ok(parent) => {
@@ -54,7 +54,7 @@ pub(super) fn removals(cx: &Context<'_>, path: &str, criteria: &Criteria, limit:
     Ok(walk.found)
 }
 
-struct Walk<'a> {
+struct TidyWalk<'a> {
     cx: &'a Context<'a>,
     root: &'a str,
     criteria: &'a Criteria,
@@ -64,7 +64,7 @@ struct Walk<'a> {
     found: Removals,
 }
 
-impl Walk<'_> {
+impl TidyWalk<'_> {
     /// Searches the entries of a directory, which are on a level below the path. Returns true if none stays.
     fn directory(&mut self, directory: &OwnedFd, below: &[u8], level: usize) -> Result<bool, FileError> {
         let mut is_empty = true;

@@ -4,17 +4,17 @@ use rustix::fs::{CWD, FileType, Mode, XattrFlags, getxattr, mknodat, setxattr};
 
 use super::*;
 
-struct Bench {
+struct WholeFileBench {
     scratch: tempfile::TempDir,
     path: String,
 }
 
-impl Bench {
-    fn new() -> Bench {
+impl WholeFileBench {
+    fn new() -> WholeFileBench {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("hosts").to_str().unwrap().to_owned();
         std::fs::write(&path, "old").unwrap();
-        Bench { scratch, path }
+        WholeFileBench { scratch, path }
     }
 
     fn names(&self) -> Vec<String> {
@@ -29,7 +29,7 @@ impl Bench {
 
 #[test]
 fn file_swapped_after_read_is_not_replaced() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     let secret = bench.scratch.path().join("shadow");
     std::fs::write(&secret, "secret").unwrap();
     let whole = AtomicRewrite::open(&bench.path).unwrap();
@@ -44,7 +44,7 @@ fn file_swapped_after_read_is_not_replaced() {
 
 #[test]
 fn file_written_after_read_is_not_replaced() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     let whole = AtomicRewrite::open(&bench.path).unwrap();
     std::fs::write(&bench.path, "older").unwrap();
     assert!(bench.replace(whole).is_err());
@@ -53,7 +53,7 @@ fn file_written_after_read_is_not_replaced() {
 
 #[test]
 fn write_of_same_size_and_time_is_not_replaced() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     let whole = AtomicRewrite::open(&bench.path).unwrap();
     let time = std::fs::metadata(&bench.path).unwrap().modified().unwrap();
     std::fs::write(&bench.path, "odd").unwrap();
@@ -64,7 +64,7 @@ fn write_of_same_size_and_time_is_not_replaced() {
 
 #[test]
 fn file_created_meanwhile_is_not_replaced() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     std::fs::remove_file(&bench.path).unwrap();
     let whole = AtomicRewrite::open(&bench.path).unwrap();
     std::fs::write(&bench.path, "theirs").unwrap();
@@ -75,7 +75,7 @@ fn file_created_meanwhile_is_not_replaced() {
 
 #[test]
 fn file_swapped_at_the_last_moment_is_restored() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     let whole = AtomicRewrite::open(&bench.path).unwrap();
     let bits = Ownership { bits: Some(0o644), ..Ownership::default() };
     let staged = stage(&whole.parent, b"hosts", &Data::Bytes(b"new"), bits, None, &AclPolicy::Keep).unwrap();
@@ -87,7 +87,7 @@ fn file_swapped_at_the_last_moment_is_restored() {
 
 #[test]
 fn only_the_file_that_was_read_is_removed() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     let whole = AtomicRewrite::open(&bench.path).unwrap();
     std::fs::write(&bench.path, "odd").unwrap();
     assert!(whole.remove(&Context::empty()).unwrap_err().is_changed());
@@ -102,7 +102,7 @@ fn only_the_file_that_was_read_is_removed() {
 
 #[test]
 fn a_fifo_in_its_place_is_refused_at_once() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     std::fs::remove_file(&bench.path).unwrap();
     mknodat(CWD, &bench.path, FileType::Fifo, Mode::RWXU, 0).unwrap();
     for refused in [read(&bench.path).err(), AtomicRewrite::open(&bench.path).err()] {
@@ -113,7 +113,7 @@ fn a_fifo_in_its_place_is_refused_at_once() {
 
 #[test]
 fn link_is_read_only_in_closed_directory_and_never_replaced() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     let link = format!("{}.link", bench.path);
     symlink(&bench.path, &link).unwrap();
     assert!(AtomicRewrite::open(&link).err().unwrap().to_string().contains("is not a regular file but a link"));
@@ -125,7 +125,7 @@ fn link_is_read_only_in_closed_directory_and_never_replaced() {
 
 #[test]
 fn rewrite_keeps_attributes_and_removes_old_temporaries() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     std::fs::set_permissions(&bench.path, PermissionsExt::from_mode(0o640)).unwrap();
     setxattr(&bench.path, "user.kilter", b"x", XattrFlags::empty()).unwrap();
     // A file of the first process of an earlier boot.
@@ -142,7 +142,7 @@ fn rewrite_keeps_attributes_and_removes_old_temporaries() {
 
 #[test]
 fn file_that_cannot_be_renamed_is_written_in_place() {
-    let bench = Bench::new();
+    let bench = WholeFileBench::new();
     let inode = std::fs::metadata(&bench.path).unwrap().ino();
     let whole = AtomicRewrite::open(&bench.path).unwrap();
     whole.write_in_place(whole.old.as_ref().unwrap(), b"n", true).unwrap();

@@ -26,7 +26,7 @@ use super::{expand, is_removal};
 use crate::accounts::System;
 use crate::tool::{cancel, ending_of};
 use crate::value_text::texts;
-use table::{MANAGERS, Manager, Row, split_architecture};
+use table::{MANAGERS, Manager, ManagerRow, split_architecture};
 
 /// Maximum duration of a change, and of a read.
 const CHANGE: Duration = Duration::from_secs(3 * 3600);
@@ -144,7 +144,7 @@ pub fn package_managers(system: &System, trust: &TrustPolicy) -> impl Iterator<I
 
 /// Kind of a call. The kinds run in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum ManagerKind {
     Remove,
     Install,
     InstallFile,
@@ -152,13 +152,13 @@ enum Kind {
 }
 
 /// A change that one call makes together with others: its index, and the argument for the package.
-struct Step {
+struct ManagerStep {
     at: usize,
     word: String,
 }
 
 impl ManagedPackageProvider {
-    fn rows(&self, cx: &Context<'_>) -> Result<Vec<Row>, EcoString> {
+    fn rows(&self, cx: &Context<'_>) -> Result<Vec<ManagerRow>, EcoString> {
         let output = self.run(cx, self.manager.list, &[], QUERY)?;
         match output.is_success() || self.is_empty(&output) {
             true => Ok((self.manager.installed)(&output.stdout.text())),
@@ -229,48 +229,48 @@ impl ManagedPackageProvider {
     }
 
     /// Returns the call that a change needs; none if the package is in its state.
-    fn step(&self, change: &Change<'_>) -> Result<Option<(Kind, String)>, EcoString> {
+    fn step(&self, change: &Change<'_>) -> Result<Option<(ManagerKind, String)>, EcoString> {
         let name = change.name.as_str();
         let Some(should) = change.should.filter(|should| !is_removal(should)) else {
-            return Ok(change.is.exists.then(|| (Kind::Remove, name.to_owned())));
+            return Ok(change.is.exists.then(|| (ManagerKind::Remove, name.to_owned())));
         };
         let is_other = !change.is.exists || change.differs("version");
         Ok(match (should.text("source").filter(|_| is_other), should.text("version").filter(|_| is_other)) {
             (Some(source), _) => {
                 self.trust.open(Path::new(source)).map_err(|why| eco_format!("source: {source}: {why}"))?;
-                Some((Kind::InstallFile, source.to_owned()))
+                Some((ManagerKind::InstallFile, source.to_owned()))
             }
-            (None, Some(version)) => Some((Kind::Install, (self.manager.pin)(name, version))),
-            (None, None) if is_other => Some((Kind::Install, name.to_owned())),
-            (None, None) => change.differs("latest").then(|| (Kind::Upgrade, name.to_owned())),
+            (None, Some(version)) => Some((ManagerKind::Install, (self.manager.pin)(name, version))),
+            (None, None) if is_other => Some((ManagerKind::Install, name.to_owned())),
+            (None, None) => change.differs("latest").then(|| (ManagerKind::Upgrade, name.to_owned())),
         })
     }
 
     fn make(&self, cx: &Context<'_>, changes: &[Change<'_>]) -> Vec<Outcome> {
         let mut outcomes = vec![Outcome::done(); changes.len()];
-        let mut groups: BTreeMap<(Kind, Vec<EcoString>), Vec<Step>> = BTreeMap::new();
+        let mut groups: BTreeMap<(ManagerKind, Vec<EcoString>), Vec<ManagerStep>> = BTreeMap::new();
         for (at, change) in changes.iter().enumerate() {
             match self.step(change) {
                 Ok(Some((kind, word))) => {
-                    let options = change.should.filter(|_| kind != Kind::Remove);
+                    let options = change.should.filter(|_| kind != ManagerKind::Remove);
                     let options = texts(options.and_then(|should| should.get("install_options")));
-                    groups.entry((kind, options)).or_default().push(Step { at, word });
+                    groups.entry((kind, options)).or_default().push(ManagerStep { at, word });
                 }
                 Ok(None) => {}
                 Err(why) => outcomes[at] = Outcome::failed(why),
             }
         }
-        if groups.keys().any(|(kind, _)| matches!(kind, Kind::Install | Kind::Upgrade)) {
+        if groups.keys().any(|(kind, _)| matches!(kind, ManagerKind::Install | ManagerKind::Upgrade)) {
             self.refresh_lists(cx, changes);
         }
         for ((kind, options), steps) in groups {
-            let call = |steps: &[Step]| {
+            let call = |steps: &[ManagerStep]| {
                 let words = options.iter().map(ToString::to_string).chain(steps.iter().map(|step| step.word.clone()));
                 let command = match kind {
-                    Kind::Remove => self.manager.remove,
-                    Kind::Install => self.manager.install,
-                    Kind::InstallFile => self.manager.install_file,
-                    Kind::Upgrade => self.manager.upgrade,
+                    ManagerKind::Remove => self.manager.remove,
+                    ManagerKind::Install => self.manager.install,
+                    ManagerKind::InstallFile => self.manager.install_file,
+                    ManagerKind::Upgrade => self.manager.upgrade,
                 };
                 self.change(cx, command, &words.collect::<Vec<_>>())
             };
@@ -289,7 +289,7 @@ impl ManagedPackageProvider {
         outcomes
     }
 
-    fn state(&self, name: &EcoString, row: &Row, newer: Option<&Option<Vec<EcoString>>>) -> State {
+    fn state(&self, name: &EcoString, row: &ManagerRow, newer: Option<&Option<Vec<EcoString>>>) -> State {
         let mut attributes = Attributes::with_capacity(5);
         attributes.push("ensure", "present");
         attributes.push("name", name.clone());
@@ -307,12 +307,12 @@ impl ManagedPackageProvider {
 }
 
 /// Returns true if a package is for this machine and not for a second architecture.
-fn is_native(row: &Row) -> bool {
+fn is_native(row: &ManagerRow) -> bool {
     row.architecture == std::env::consts::ARCH || row.architecture == "noarch"
 }
 
 /// Returns the package with a name, which may end with its architecture.
-fn find<'r>(rows: &'r [Row], name: &str) -> Option<&'r Row> {
+fn find<'r>(rows: &'r [ManagerRow], name: &str) -> Option<&'r ManagerRow> {
     let named = |name: &str| rows.iter().filter(|row| row.name == name).max_by_key(|row| is_native(row));
     named(name).or_else(|| {
         let (plain, architecture) = split_architecture(name);
@@ -322,7 +322,7 @@ fn find<'r>(rows: &'r [Row], name: &str) -> Option<&'r Row> {
 }
 
 /// Returns the name of a package in manifests: with an architecture if another one has the name alone.
-fn title(rows: &[Row], row: &Row) -> EcoString {
+fn title(rows: &[ManagerRow], row: &ManagerRow) -> EcoString {
     match find(rows, &row.name) == Some(row) {
         true => row.name.clone(),
         false => eco_format!("{}.{}", row.name, row.architecture),

@@ -16,7 +16,7 @@ pub(super) enum Rules {
 
 /// Compares two versions. A missing epoch is 0. A release counts only if both versions have one.
 pub(super) fn compare(one: &str, other: &str, rules: Rules) -> Ordering {
-    let (one, other) = (Version::of(one), Version::of(other));
+    let (one, other) = (RpmVersion::of(one), RpmVersion::of(other));
     let by_epoch = compare_parts(one.epoch, other.epoch, rules);
     let by_version = by_epoch.then_with(|| compare_parts(one.version, other.version, rules));
     by_version.then_with(|| match (one.release, other.release) {
@@ -25,18 +25,18 @@ pub(super) fn compare(one: &str, other: &str, rules: Rules) -> Ordering {
     })
 }
 
-struct Version<'a> {
+struct RpmVersion<'a> {
     epoch: &'a str,
     version: &'a str,
     release: Option<&'a str>,
 }
 
-impl Version<'_> {
-    fn of(text: &str) -> Version<'_> {
+impl RpmVersion<'_> {
+    fn of(text: &str) -> RpmVersion<'_> {
         let (epoch, rest) = text.split_once(':').filter(|(epoch, _)| !epoch.is_empty()).unwrap_or(("0", text));
         match rest.rsplit_once('-') {
-            Some((version, release)) => Version { epoch, version, release: Some(release) },
-            None => Version { epoch, version: rest, release: None },
+            Some((version, release)) => RpmVersion { epoch, version, release: Some(release) },
+            None => RpmVersion { epoch, version: rest, release: None },
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Manager {
     pub(super) databases: &'static [&'static str],
     /// Command that lists the installed packages.
     pub(super) list: &'static [&'static str],
-    pub(super) installed: fn(&str) -> Vec<Row>,
+    pub(super) installed: fn(&str) -> Vec<ManagerRow>,
     /// Command that lists the packages with newer versions.
     pub(super) outdated: &'static [&'static str],
     /// Returns the names of packages with newer versions.
@@ -47,7 +47,7 @@ impl Manager {
 
 /// An installed package.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ManagerRow {
     pub(super) name: EcoString,
     pub(super) architecture: EcoString,
     /// The newest installed version.
@@ -56,9 +56,9 @@ pub(super) struct Row {
     pub(super) others: Vec<EcoString>,
 }
 
-impl Row {
-    fn new(name: &str, architecture: &str, version: impl Into<EcoString>) -> Row {
-        Row { name: name.into(), architecture: architecture.into(), version: version.into(), others: Vec::new() }
+impl ManagerRow {
+    fn new(name: &str, architecture: &str, version: impl Into<EcoString>) -> ManagerRow {
+        ManagerRow { name: name.into(), architecture: architecture.into(), version: version.into(), others: Vec::new() }
     }
 }
 
@@ -175,8 +175,8 @@ pub(super) static MANAGERS: [Manager; 5] = [
 ];
 
 /// Parses the output of [`RPM_LIST`]. Several versions of a package, as of the kernel, become one row.
-fn rpm_rows(output: &str) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rpm_rows(output: &str) -> Vec<ManagerRow> {
+    let mut rows: Vec<ManagerRow> = Vec::new();
     let mut fields: Vec<Vec<&str>> = output.lines().map(|line| line.split('\t').collect()).collect();
     fields.sort_by(|one, other| (one.first(), one.get(3)).cmp(&(other.first(), other.get(3))));
     for fields in fields {
@@ -191,24 +191,24 @@ fn rpm_rows(output: &str) -> Vec<Row> {
                 row.others.push(std::mem::replace(&mut row.version, version));
             }
             Some(row) => row.others.push(version),
-            None => rows.push(Row::new(name, architecture, version)),
+            None => rows.push(ManagerRow::new(name, architecture, version)),
         }
     }
     rows
 }
 
 /// Parses a name and a version.
-fn pair(line: &str, separator: &str) -> Option<Row> {
+fn pair(line: &str, separator: &str) -> Option<ManagerRow> {
     let (name, version) = line.trim().split_once(separator)?;
-    (!name.is_empty() && !version.is_empty()).then(|| Row::new(name, "", version))
+    (!name.is_empty() && !version.is_empty()).then(|| ManagerRow::new(name, "", version))
 }
 
 /// Parses `musl-1.2.4-r2 x86_64 {musl} (MIT) [installed]`.
-fn apk_rows(output: &str) -> Vec<Row> {
+fn apk_rows(output: &str) -> Vec<ManagerRow> {
     let row = |line: &str| {
         let mut words = line.split(' ');
         let (name, version) = apk_split(words.next()?)?;
-        Some(Row::new(name, words.next()?, version))
+        Some(ManagerRow::new(name, words.next()?, version))
     };
     output.lines().filter_map(row).collect()
 }
@@ -226,7 +226,7 @@ fn apk_name(line: &str) -> Option<EcoString> {
 }
 
 /// Parses `rake (13.0.6, default: 12.3.3)`. The versions are sorted, the newest first.
-fn gem_rows(output: &str) -> Vec<Row> {
+fn gem_rows(output: &str) -> Vec<ManagerRow> {
     let row = |line: &str| {
         let (name, versions) = line.trim().strip_suffix(')')?.split_once(" (")?;
         // `1.15.0 x86_64-linux` is a version for a platform.
@@ -235,7 +235,7 @@ fn gem_rows(output: &str) -> Vec<Row> {
             text.split(' ').next().map(EcoString::from)
         };
         let mut versions = versions.split(',').filter_map(version);
-        let mut row = Row::new(name, "", versions.next()?);
+        let mut row = ManagerRow::new(name, "", versions.next()?);
         row.others = versions.collect();
         Some(row)
     };
@@ -287,7 +287,7 @@ mod tests {
     /// Returns the rows as texts: name, architecture, versions.
     fn rows(manager_name: &str, output: &str) -> Vec<String> {
         let rows = (manager(manager_name).installed)(output);
-        let all = |row: &Row| {
+        let all = |row: &ManagerRow| {
             [&row.version].into_iter().chain(&row.others).map(EcoString::as_str).collect::<Vec<_>>().join(" ")
         };
         rows.iter().map(|row| format!("{} {} {}", row.name, row.architecture, all(row))).collect()

@@ -39,7 +39,7 @@ impl Runner for FakeManager {
     }
 }
 
-struct Bench {
+struct ManagersBench {
     runner: Arc<FakeManager>,
     provider: ManagedPackageProvider,
     state_dir: tempfile::TempDir,
@@ -48,16 +48,16 @@ struct Bench {
 const RPMS: &str = "bash\t0\t5.2-1\tx86_64\nvim\t2\t9.0-1\tx86_64\nkernel\t0\t6.1-1\tx86_64\nkernel\t0\t6.2-1\tx86_64\n\
                     glibc\t0\t2.37-1\ti686\nglibc\t0\t2.37-1\tnoarch\n";
 
-impl Bench {
-    fn new(name: &str, runner: FakeManager) -> Bench {
+impl ManagersBench {
+    fn new(name: &str, runner: FakeManager) -> ManagersBench {
         let runner = Arc::new(runner);
         let system = System::new("/", runner.clone());
         let provider = package_managers(&system, &TrustPolicy::any()).find(|one| one.name() == name).unwrap();
-        Bench { runner, provider, state_dir: tempfile::tempdir().unwrap() }
+        ManagersBench { runner, provider, state_dir: tempfile::tempdir().unwrap() }
     }
 
-    fn dnf() -> Bench {
-        Bench::new("dnf", FakeManager { listed: RPMS, newer: "vim.x86_64\n", ..FakeManager::default() })
+    fn dnf() -> ManagersBench {
+        ManagersBench::new("dnf", FakeManager { listed: RPMS, newer: "vim.x86_64\n", ..FakeManager::default() })
     }
 
     fn cx(&self) -> Context<'_> {
@@ -93,7 +93,7 @@ impl Bench {
 
 #[test]
 fn packages_are_read_with_architectures_and_versions_beside_each_other() {
-    let bench = Bench::dnf();
+    let bench = ManagersBench::dnf();
     let cx = bench.cx();
     let all = bench.provider.get(&cx, Query::All).unwrap();
     let names: Vec<&str> = all.iter().map(|state| state.name.as_str()).collect();
@@ -111,7 +111,7 @@ fn packages_are_read_with_architectures_and_versions_beside_each_other() {
 
 #[test]
 fn batch_is_one_transaction_of_each_kind() {
-    let bench = Bench::dnf();
+    let bench = ManagersBench::dnf();
     let failures = bench.set(&[
         ("nginx", &[]),
         ("glibc.i686", &[("version", "2.36-1")]),
@@ -130,7 +130,7 @@ fn batch_is_one_transaction_of_each_kind() {
 
 #[test]
 fn failed_transaction_is_repeated_for_each_package() {
-    let bench = Bench::dnf();
+    let bench = ManagersBench::dnf();
     bench.runner.failing.lock().unwrap().push("nosuch");
     let failures = bench.set(&[("nginx", &[]), ("nosuch", &[])]);
     assert_eq!(failures[0], None);
@@ -140,17 +140,17 @@ fn failed_transaction_is_repeated_for_each_package() {
 
 #[test]
 fn unknown_latest_version_needs_an_upgrade() {
-    let bench = Bench::new("dnf", FakeManager { listed: RPMS, code: 1, ..FakeManager::default() });
+    let bench = ManagersBench::new("dnf", FakeManager { listed: RPMS, code: 1, ..FakeManager::default() });
     bench.set(&[("bash", &[("ensure", "latest")])]);
     assert_eq!(bench.calls(), ["dnf -y upgrade bash"]);
-    let bench = Bench::new("pacman", FakeManager { listed: "bash 5.2-1\n", code: 1, ..FakeManager::default() });
+    let bench = ManagersBench::new("pacman", FakeManager { listed: "bash 5.2-1\n", code: 1, ..FakeManager::default() });
     bench.set(&[("bash", &[("ensure", "latest")])]);
     assert_eq!(bench.calls(), [""; 0], "pacman ends with 1 if nothing is newer");
 }
 
 #[test]
 fn lists_are_updated_once_per_age() {
-    let bench = Bench::dnf();
+    let bench = ManagersBench::dnf();
     bench.set(&[("nginx", &[("refresh_lists", "1h")])]);
     bench.set(&[("nginx", &[("refresh_lists", "1h")])]);
     bench.set(&[("nginx", &[("refresh_lists", "0s")])]);
@@ -161,7 +161,7 @@ fn lists_are_updated_once_per_age() {
 #[test]
 fn package_file_that_others_can_change_is_not_installed() {
     use std::os::unix::fs::PermissionsExt as _;
-    let mut bench = Bench::new("gem", FakeManager::default());
+    let mut bench = ManagersBench::new("gem", FakeManager::default());
     let path = bench.state_dir.path().join("rake.gem");
     fs::write(&path, "").unwrap();
     let source = path.to_str().unwrap().to_owned();
@@ -176,7 +176,7 @@ fn package_file_that_others_can_change_is_not_installed() {
 
 #[test]
 fn names_that_programs_would_read_as_options_or_patterns_are_refused() {
-    let bench = Bench::dnf();
+    let bench = ManagersBench::dnf();
     let schema = bench.provider.schema();
     let pattern = &schema.attributes.iter().find(|attribute| attribute.name == "name").unwrap().data_type;
     for name in ["-y", "@core", "kernel*", "a b", "", "+vim", "!vim", "/x.rpm", "a\n"] {

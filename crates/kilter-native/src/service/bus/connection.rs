@@ -11,7 +11,7 @@ use kilter_provider::Interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::BusError;
-use super::message::{Body, Kind, MAX_MESSAGE_BYTES, Message};
+use super::message::{Body, BusMessage, MAX_MESSAGE_BYTES, MessageKind};
 
 /// Name of systemd on a bus.
 const SYSTEMD: &str = "org.freedesktop.systemd1";
@@ -94,7 +94,7 @@ impl<'a> Patience<'a> {
 }
 
 /// A method call of an object of systemd.
-pub(crate) struct Call<'a> {
+pub(crate) struct BusCall<'a> {
     pub(crate) path: &'a str,
     pub(crate) interface: &'a str,
     pub(crate) member: &'a str,
@@ -110,7 +110,7 @@ pub(crate) struct Connection {
     serial: u32,
     received: Vec<u8>,
     /// Signals that arrived during calls, if they are wanted.
-    signals: VecDeque<Message>,
+    signals: VecDeque<BusMessage>,
     keeps_signals: bool,
 }
 
@@ -160,7 +160,7 @@ impl Connection {
         }
         let manager = "org.freedesktop.systemd1.Manager";
         let path = "/org/freedesktop/systemd1";
-        let subscribe = Call { path, interface: manager, member: "Subscribe", signature: "", body: Body::default() };
+        let subscribe = BusCall { path, interface: manager, member: "Subscribe", signature: "", body: Body::default() };
         match self.call(subscribe, patience) {
             // Another user of this connection has subscribed before.
             Ok(_) => Ok(()),
@@ -173,7 +173,7 @@ impl Connection {
     ///
     /// # Errors
     /// If the call is refused, or if there is no answer.
-    pub(crate) fn call(&mut self, call: Call<'_>, patience: Patience<'_>) -> Result<Message, BusError> {
+    pub(crate) fn call(&mut self, call: BusCall<'_>, patience: Patience<'_>) -> Result<BusMessage, BusError> {
         let mut answers = self.call_all([call], patience)?;
         answers.pop().ok_or(BusError::Malformed("an answer is missing"))?
     }
@@ -184,9 +184,9 @@ impl Connection {
     /// If answers are missing.
     pub(crate) fn call_all<'a>(
         &mut self,
-        calls: impl IntoIterator<Item = Call<'a>>,
+        calls: impl IntoIterator<Item = BusCall<'a>>,
         patience: Patience<'_>,
-    ) -> Result<Vec<Result<Message, BusError>>, BusError> {
+    ) -> Result<Vec<Result<BusMessage, BusError>>, BusError> {
         let mut calls = calls.into_iter().peekable();
         let mut answers = Vec::new();
         while calls.peek().is_some() {
@@ -209,19 +209,19 @@ impl Connection {
         first: u32,
         count: usize,
         patience: Patience<'_>,
-    ) -> Result<Vec<Result<Message, BusError>>, BusError> {
-        let mut answers: Vec<Option<Result<Message, BusError>>> = (0..count).map(|_| None).collect();
+    ) -> Result<Vec<Result<BusMessage, BusError>>, BusError> {
+        let mut answers: Vec<Option<Result<BusMessage, BusError>>> = (0..count).map(|_| None).collect();
         let mut missing = count;
         while missing > 0 {
             let message = self.receive(patience)?;
             let at = message.answers.wrapping_sub(first) as usize;
             match message.kind {
-                Kind::Signal => self.keep(message),
-                Kind::Return | Kind::Error if at < count && answers[at].is_none() => {
+                MessageKind::Signal => self.keep(message),
+                MessageKind::Return | MessageKind::Error if at < count && answers[at].is_none() => {
                     answers[at] = Some(outcome(message));
                     missing -= 1;
                 }
-                Kind::Call | Kind::Return | Kind::Error => {}
+                MessageKind::Call | MessageKind::Return | MessageKind::Error => {}
             }
         }
         Ok(answers.into_iter().flatten().collect())
@@ -231,13 +231,13 @@ impl Connection {
     ///
     /// # Errors
     /// If the connection ends, or the wait.
-    pub(crate) fn signal(&mut self, patience: Patience<'_>) -> Result<Message, BusError> {
+    pub(crate) fn signal(&mut self, patience: Patience<'_>) -> Result<BusMessage, BusError> {
         loop {
             if let Some(signal) = self.signals.pop_front() {
                 return Ok(signal);
             }
             let message = self.receive(patience)?;
-            if message.kind == Kind::Signal {
+            if message.kind == MessageKind::Signal {
                 self.keep(message);
             }
         }
@@ -245,7 +245,7 @@ impl Connection {
 
     /// Keeps a signal if signals are wanted. Only systemd sends broadcasts that match; another user of the bus may send
     /// a signal to this connection alone.
-    fn keep(&mut self, signal: Message) {
+    fn keep(&mut self, signal: BusMessage) {
         if self.keeps_signals && (self.destination.is_empty() || signal.destination.is_empty()) {
             self.signals.push_back(signal);
         }
@@ -260,7 +260,7 @@ impl Connection {
         let mut body = Body::default();
         argument.into_iter().for_each(|text| body.string(text));
         let signature = if argument.is_some() { "s" } else { "" };
-        let call = Call { path: BUS.1, interface: BUS.0, member, signature, body };
+        let call = BusCall { path: BUS.1, interface: BUS.0, member, signature, body };
         let serial = self.next_serial();
         self.send(&message(call, BUS.0, serial).encode(), patience)?;
         self.answers(serial, 1, patience)?.into_iter().try_for_each(|answer| answer.map(drop))
@@ -287,9 +287,9 @@ impl Connection {
         Ok(())
     }
 
-    fn receive(&mut self, patience: Patience<'_>) -> Result<Message, BusError> {
+    fn receive(&mut self, patience: Patience<'_>) -> Result<BusMessage, BusError> {
         loop {
-            if let Some(message) = Message::take(&mut self.received)? {
+            if let Some(message) = BusMessage::take(&mut self.received)? {
                 return Ok(message);
             }
             if !self.fill()? {
@@ -335,8 +335,8 @@ fn unconnected(path: &Path, why: &dyn std::fmt::Display) -> BusError {
     BusError::Unconnected { path: path.display().to_string(), why: why.to_string() }
 }
 
-fn message(call: Call<'_>, destination: &str, serial: u32) -> Message {
-    Message {
+fn message(call: BusCall<'_>, destination: &str, serial: u32) -> BusMessage {
+    BusMessage {
         serial,
         path: call.path.into(),
         interface: call.interface.into(),
@@ -344,12 +344,12 @@ fn message(call: Call<'_>, destination: &str, serial: u32) -> Message {
         destination: destination.into(),
         signature: call.signature.into(),
         body: call.body.bytes,
-        ..Message::default()
+        ..BusMessage::default()
     }
 }
 
-fn outcome(message: Message) -> Result<Message, BusError> {
-    if message.kind != Kind::Error {
+fn outcome(message: BusMessage) -> Result<BusMessage, BusError> {
+    if message.kind != MessageKind::Error {
         return Ok(message);
     }
     let text = message.first("s").and_then(|mut reader| reader.string().map(str::to_owned)).unwrap_or_default();

@@ -18,7 +18,7 @@ const SIGNATURE: u8 = 8;
 
 /// Type of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     #[default]
     Call,
     Return,
@@ -26,25 +26,27 @@ pub(crate) enum Kind {
     Signal,
 }
 
-impl Kind {
+impl MessageKind {
     fn code(self) -> u8 {
         match self {
-            Kind::Call => 1,
-            Kind::Return => 2,
-            Kind::Error => 3,
-            Kind::Signal => 4,
+            MessageKind::Call => 1,
+            MessageKind::Return => 2,
+            MessageKind::Error => 3,
+            MessageKind::Signal => 4,
         }
     }
 
-    fn of(code: u8) -> Option<Kind> {
-        [Kind::Call, Kind::Return, Kind::Error, Kind::Signal].into_iter().find(|kind| kind.code() == code)
+    fn of(code: u8) -> Option<MessageKind> {
+        [MessageKind::Call, MessageKind::Return, MessageKind::Error, MessageKind::Signal]
+            .into_iter()
+            .find(|kind| kind.code() == code)
     }
 }
 
 /// A message. Header fields that it does not have are empty.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Message {
-    pub(crate) kind: Kind,
+pub(crate) struct BusMessage {
+    pub(crate) kind: MessageKind,
     pub(crate) serial: u32,
     /// Serial of the answered call; 0 if the message is no answer.
     pub(crate) answers: u32,
@@ -59,7 +61,7 @@ pub(crate) struct Message {
     pub(crate) is_big_endian: bool,
 }
 
-impl Message {
+impl BusMessage {
     /// Returns a reader of the body if it has this signature.
     pub(crate) fn reader(&self, signature: &str) -> Result<Reader<'_>, BusError> {
         if self.signature != signature {
@@ -109,12 +111,12 @@ impl Message {
     ///
     /// # Errors
     /// If the bytes are not a message, or if it is too large.
-    pub(crate) fn take(bytes: &mut Vec<u8>) -> Result<Option<Message>, BusError> {
-        let Some(size) = Message::size(bytes)? else { return Ok(None) };
+    pub(crate) fn take(bytes: &mut Vec<u8>) -> Result<Option<BusMessage>, BusError> {
+        let Some(size) = BusMessage::size(bytes)? else { return Ok(None) };
         if bytes.len() < size {
             return Ok(None);
         }
-        let message = Message::decode(&bytes[..size])?;
+        let message = BusMessage::decode(&bytes[..size])?;
         bytes.drain(..size);
         Ok(Some(message))
     }
@@ -138,14 +140,14 @@ impl Message {
         Ok(Some((FIXED + fields).next_multiple_of(8) + body))
     }
 
-    fn decode(bytes: &[u8]) -> Result<Message, BusError> {
+    fn decode(bytes: &[u8]) -> Result<BusMessage, BusError> {
         let is_big_endian = bytes[0] == b'B';
         let mut reader = Reader::new(bytes, is_big_endian);
         reader.at = 4;
         let (body, serial) = (reader.u32()? as usize, reader.u32()?);
-        let mut message = Message { serial, is_big_endian, ..Message::default() };
+        let mut message = BusMessage { serial, is_big_endian, ..BusMessage::default() };
         // An unknown type is ignored, like a signal without a name.
-        message.kind = Kind::of(bytes[1]).unwrap_or(Kind::Signal);
+        message.kind = MessageKind::of(bytes[1]).unwrap_or(MessageKind::Signal);
         reader.array(8, |reader| {
             reader.structure();
             let (code, signature) = (reader.byte()?, reader.signature()?);
@@ -330,11 +332,11 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    fn call() -> Message {
+    fn call() -> BusMessage {
         let mut body = Body::default();
         body.strings(&["a.service", "b"]);
         body.u32(1);
-        Message {
+        BusMessage {
             serial: 7,
             path: "/a".into(),
             interface: "i.f".into(),
@@ -342,19 +344,19 @@ mod tests {
             destination: "d".into(),
             signature: "asb".into(),
             body: body.bytes,
-            ..Message::default()
+            ..BusMessage::default()
         }
     }
 
     #[test]
     fn message_has_the_documented_bytes() {
         // As dbus-monitor shows it: `Hello` without a body.
-        let hello = Message {
+        let hello = BusMessage {
             serial: 1,
             path: "/".into(),
             member: "Hello".into(),
             destination: "x".into(),
-            ..Message::default()
+            ..BusMessage::default()
         };
         let expected = b"l\x01\x00\x01\x00\x00\x00\x00\x01\x00\x00\x00\x2a\x00\x00\x00\
             \x01\x01o\x00\x01\x00\x00\x00/\x00\x00\x00\x00\x00\x00\x00\
@@ -370,9 +372,9 @@ mod tests {
         let (mut bytes, mut taken) = (Vec::new(), 0);
         for byte in stream {
             bytes.push(byte);
-            if let Some(message) = Message::take(&mut bytes).unwrap() {
+            if let Some(message) = BusMessage::take(&mut bytes).unwrap() {
                 taken += 1;
-                assert_eq!((message.kind, message.serial, message.member.as_str()), (Kind::Call, 7, "M"));
+                assert_eq!((message.kind, message.serial, message.member.as_str()), (MessageKind::Call, 7, "M"));
                 let mut reader = message.reader("asb").unwrap();
                 assert_eq!(reader.strings().unwrap(), ["a.service", "b"]);
                 assert!(reader.boolean().unwrap());
@@ -391,14 +393,14 @@ mod tests {
                 let mut bytes = good.clone();
                 bytes[at] ^= 1 << bit;
                 // No damage may panic, read out of bounds, or allocate what a length claims.
-                if let Ok(Some(message)) = Message::take(&mut bytes) {
+                if let Ok(Some(message)) = BusMessage::take(&mut bytes) {
                     let _ = message.reader("asb").and_then(|mut reader| reader.strings().map(|texts| texts.len()));
                 }
             }
         }
         let mut huge = good.clone();
         huge[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(matches!(Message::take(&mut huge), Err(BusError::Malformed(_))));
+        assert!(matches!(BusMessage::take(&mut huge), Err(BusError::Malformed(_))));
     }
 
     #[test]
@@ -406,8 +408,8 @@ mod tests {
         let mut bytes = b"B\x02\x00\x01\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00\x0f".to_vec();
         bytes.extend(b"\x05\x01u\x00\x00\x00\x00\x09\x08\x01g\x00\x01u\x00\x00");
         bytes.extend(b"\x00\x00\x01\x00");
-        let message = Message::take(&mut bytes).unwrap().unwrap();
-        assert_eq!((message.kind, message.answers), (Kind::Return, 9));
+        let message = BusMessage::take(&mut bytes).unwrap().unwrap();
+        assert_eq!((message.kind, message.answers), (MessageKind::Return, 9));
         assert_eq!(message.reader("u").unwrap().u32().unwrap(), 256);
     }
 }

@@ -6,10 +6,10 @@
 mod connection;
 mod message;
 
-pub(crate) use connection::{Call, Connection, Patience, Sockets};
+pub(crate) use connection::{BusCall, Connection, Patience, Sockets};
 #[cfg(test)]
-pub(crate) use message::Kind;
-pub(crate) use message::{Body, Message, Reader};
+pub(crate) use message::MessageKind;
+pub(crate) use message::{Body, BusMessage, Reader};
 
 /// Reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ fn need_root() {
 
 #[test]
 fn program_in_a_hostile_repository_does_not_run() {
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let mark = bench.home.path().join("mark");
     let hook = format!("#!/bin/sh\ntouch {}\n", mark.display());
     // A work tree that looks like a bare repository, for the time when `.git` is gone.
@@ -56,7 +56,7 @@ fn path_of(path: &Path) -> &str {
 #[test]
 fn checkout_belongs_to_its_user() {
     need_root();
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     let should = bench.should(&[("revision", "main".into()), ("owner", "nobody".into()), ("group", "nogroup".into())]);
     bench.converge(&should);
     for path in ["", "a", ".git", ".git/HEAD", ".git/objects"] {
@@ -85,7 +85,7 @@ fn checkout_belongs_to_its_user() {
 #[test]
 fn hard_link_in_a_checkout_does_not_change_its_other_name() {
     need_root();
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     bench.converge(&bench.should(&[("revision", "main".into())]));
     let secret = bench.home.path().join("secret");
     fs::write(&secret, "").unwrap();
@@ -97,7 +97,7 @@ fn hard_link_in_a_checkout_does_not_change_its_other_name() {
 #[test]
 fn directory_above_of_another_user_is_refused() {
     need_root();
-    let bench = Bench::new();
+    let bench = VcsrepoBench::new();
     chown(bench.home.path(), Some(65534), None).unwrap();
     bench.refuses(&bench.should(&[("revision", "main".into())]), "belongs to user 65534");
     assert!(!bench.path().exists());

@@ -56,7 +56,7 @@ fn make(log: &mut ChangeLog<'_>, call: &Call) {
 
 /// Model of a `set`, derived from its events alone.
 #[derive(Default)]
-struct Reader {
+struct RandomReader {
     open: BTreeSet<String>,
     ended: BTreeMap<String, bool>,
     changed: BTreeMap<String, usize>,
@@ -65,7 +65,7 @@ struct Reader {
     strayed: bool,
 }
 
-impl Reader {
+impl RandomReader {
     fn read(&mut self, event: &serde_json::Value) {
         let kind = event["event"].as_str().unwrap();
         self.fatal |= event["fatal"] == true;
@@ -102,7 +102,7 @@ proptest! {
             calls.iter().for_each(|call| make(&mut log, call));
             log.outcomes()
         });
-        let mut reader = Reader::default();
+        let mut reader = RandomReader::default();
         told.events.iter().for_each(|event| reader.read(event));
         for (name, outcome) in TITLES.iter().zip(&told.outcomes) {
             let went_well = match reader.ended.get(*name) {

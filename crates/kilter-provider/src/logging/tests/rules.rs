@@ -26,8 +26,8 @@ fn final_status_is_not_overwritten() {
 
 #[test]
 fn message_about_unchanged_resource_is_provider_error() {
-    type Call = fn(&mut ChangeLog<'_>);
-    let calls: [(&str, Call); 22] = [
+    type LogCall = fn(&mut ChangeLog<'_>);
+    let calls: [(&str, LogCall); 22] = [
         ("debug", |log| log.debug_for("x", "…")),
         ("info", |log| log.info_for("x", "…")),
         ("notice", |log| log.notice_for("x", "…")),
@@ -68,8 +68,8 @@ fn message_about_unchanged_resource_is_provider_error() {
 
 #[test]
 fn message_after_final_status_is_provider_error() {
-    type Call = fn(&mut ChangeLog<'_>);
-    let calls: [(&str, Call); 6] = [
+    type LogCall = fn(&mut ChangeLog<'_>);
+    let calls: [(&str, LogCall); 6] = [
         ("warning", |log| log.warning_for("a", "…")),
         ("updated", |log| log.updated("a", None)),
         ("failed", |log| log.failed("a", "…")),

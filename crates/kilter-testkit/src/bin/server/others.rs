@@ -34,7 +34,7 @@ const OF_TYPES: [(&str, &[&str]); 12] = [
 ];
 
 /// Path → its description.
-type Files<'s> = BTreeMap<&'s str, &'s str>;
+type FileTexts<'s> = BTreeMap<&'s str, &'s str>;
 
 /// Fails if a file changed that is neither declared nor changed by an installation of the same packages alone.
 pub(crate) fn none(before: &State, after: &State, control: &State, references: &[&str]) -> Result<(), String> {
@@ -75,7 +75,7 @@ fn is_of_type(path: &str) -> bool {
 }
 
 /// Splits `file PATH DESCRIPTION`.
-fn files(state: &State) -> Files<'_> {
+fn files(state: &State) -> FileTexts<'_> {
     state.0.iter().filter_map(|line| line.strip_prefix("file ")?.split_once(' ')).collect()
 }
 

@@ -40,12 +40,12 @@ const USUAL_HOSTS: [&str; 8] = [
 pub(super) struct Distribution {
     chosen_packages: Option<BTreeSet<String>>,
     presets: Option<Vec<Preset>>,
-    ids: Option<Ids>,
+    ids: Option<IdRange>,
 }
 
 /// Identifiers of accounts of people and applications, from `/etc/login.defs`.
 #[derive(Clone, Copy)]
-struct Ids {
+struct IdRange {
     users: (i64, i64),
     groups: (i64, i64),
 }
@@ -76,7 +76,7 @@ impl Distribution {
         number(group, "gid").is_some_and(|gid| (first..=last).contains(&gid))
     }
 
-    fn ids(&mut self) -> Ids {
+    fn ids(&mut self) -> IdRange {
         *self.ids.get_or_insert_with(|| {
             let defined = std::fs::read_to_string("/etc/login.defs").unwrap_or_default();
             let of = |key: &str, otherwise: i64| {
@@ -84,7 +84,7 @@ impl Distribution {
                 let value = lines.find_map(|mut words| words.next().filter(|word| *word == key).and(words.next()));
                 value.and_then(|value| value.parse().ok()).unwrap_or(otherwise)
             };
-            Ids {
+            IdRange {
                 users: (of("UID_MIN", 1000), of("UID_MAX", 60_000)),
                 groups: (of("GID_MIN", 1000), of("GID_MAX", 60_000)),
             }

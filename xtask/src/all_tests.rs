@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all tests, from unit tests to a long run of the simulator.
 //!
-//! Many tests wait more than they compute. So the simulator and the release builds run in parallel with them, at a
-//! lower priority. Only the gates run alone, at the end.
+//! Many tests wait more than they compute. So the simulator, the release builds and the gates run in parallel with
+//! them, at a lower priority.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -64,7 +64,6 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     println!("the tests have ended after {} s", begun.elapsed().as_secs());
     base.end();
     parts.extend(beside.end());
-    parts.push(("gates", gates(root)));
     println!("{}", summary(&output.counts(), &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))
 }
@@ -144,7 +143,8 @@ struct FinishedCommand {
 }
 
 impl Beside {
-    /// Starts the simulator, and then the release builds for the gates.
+    /// Starts the simulator, and then the release builds and the gates: the measurements without noise, which are
+    /// system calls, processes, and bytes of memory per resource.
     fn begin(root: &Path, simulation: Simulation) -> Beside {
         let (seed, graphs) = (simulation.seed.to_string(), simulation.graphs.to_string());
         let program = ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "simulate"];
@@ -158,8 +158,15 @@ impl Beside {
         Beside(std::thread::spawn(move || {
             let mut parts: Vec<FinishedCommand> =
                 commands.into_iter().map(|(name, command)| FinishedCommand::of(name, command)).collect();
-            // The gates build it too, and report errors then.
-            parts.extend(dist::command(&root).map(|build| FinishedCommand::of("dist", nice(&build))));
+            let gates = measure::command(&root, &["--gates".to_owned()]);
+            for (name, command) in
+                [("dist", dist::command(&root)), ("measuring program", Ok(measure::programs(&root))), ("gates", gates)]
+            {
+                parts.push(match command {
+                    Ok(command) => FinishedCommand::of(name, nice(&command)),
+                    Err(why) => FinishedCommand { name, code: 1, printed: format!("error: {why}\n") },
+                });
+            }
             parts
         }))
     }
@@ -185,11 +192,6 @@ impl FinishedCommand {
         };
         FinishedCommand { name, code, printed }
     }
-}
-
-/// Runs the measurements without noise: system calls, processes, and bytes of memory per resource.
-fn gates(root: &Path) -> u8 {
-    measure::run(root, &["--gates".to_owned()])
 }
 
 /// Counters of the test programs.

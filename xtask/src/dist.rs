@@ -29,10 +29,15 @@ pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
 /// Builds the program and returns its path.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
     succeeds(&mut command(root)?)?;
-    let program = target_directory(root).join(host()?).join("dist/kilter");
+    let program = program(root)?;
     // An empty environment has no search path of a dynamic linker.
     output(Command::new(&program).arg("--version").env_clear())?;
     Ok(program)
+}
+
+/// Returns the path of the program.
+pub(crate) fn program(root: &Path) -> Result<PathBuf, String> {
+    Ok(target_directory(root).join(host()?).join("dist/kilter"))
 }
 
 /// Returns the command that builds the program.

@@ -87,6 +87,7 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
     (&["tmpreaper", "tmpwatch", "tmpfiles", "cleanup"], "tidy", ""),
     (&["sshkey", "known_host", "ssh_known_hosts", "ssh_known_hosts_entry"], "known_hosts", ""),
     (&["kmod", "modprobe", "kmod::load", "kernel_modules", "kernelmodule"], "kernel_module", ""),
+    (&["power_state", "restart_machine", "shutdown"], "reboot", ""),
     (&["sysctl_param", "kernel_parameter"], "sysctl", ""),
     (&["msg", "print", "debug", "log", "echo"], "notify", ""),
 ];
@@ -225,6 +226,8 @@ pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
     ("known_hosts", &["path", "file"], "target"),
     ("kernel_module", &["params", "parameters", "option"], "options"),
     ("kernel_module", &["persistent", "persist", "onboot"], "boot"),
+    ("reboot", &["msg", "text"], "message"),
+    ("reboot", &["delay", "pre_reboot_delay", "wait"], "timeout"),
     ("sysctl", &["key", "param", "parameter"], "name"),
     ("sysctl", &["val"], "value"),
     (ANY, &["depends_on", "depends", "requires", "requisite", "after", "needs"], "require"),

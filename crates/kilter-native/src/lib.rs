@@ -39,6 +39,7 @@ mod notify;
 mod package;
 mod password;
 mod proc_watch;
+mod reboot;
 mod resources;
 mod service;
 mod shell_settings;
@@ -91,6 +92,7 @@ pub use notify::NotifyProvider;
 pub use package::PackageProvider;
 pub use package::managers::{ManagedPackageProvider, package_managers};
 pub use password::PasswordProvider;
+pub use reboot::RebootProvider;
 pub use resources::ResourcesProvider;
 pub use service::ServiceProvider;
 pub use ssh_key::SshAuthorizedKeyProvider;
@@ -144,6 +146,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(NotifyProvider::new()),
         Arc::new(PackageProvider::sharing(System::real(), trust, packages)),
         Arc::new(PasswordProvider),
+        Arc::new(RebootProvider::new(System::real())),
         Arc::new(ResourcesProvider::sharing(System::real(), accounts.clone(), purged.clone())),
         Arc::new(ServiceProvider::new()),
         Arc::new(SshAuthorizedKeyProvider::sharing(accounts.clone())),

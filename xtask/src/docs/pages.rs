@@ -65,6 +65,7 @@ pub(super) const TABLE: &[Page] = &[
         content: PageContent::Printed(&["types", "package::dnf", "--format", "markdown"]),
     },
     of_type!("password"),
+    of_type!("reboot"),
     of_type!("resources"),
     of_type!("service"),
     of_type!("ssh_authorized_key"),

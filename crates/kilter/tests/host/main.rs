@@ -11,6 +11,7 @@ mod main_job;
 mod mounts;
 mod providers;
 mod purge;
+mod reboot;
 mod service;
 mod units;
 

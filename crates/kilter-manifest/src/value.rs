@@ -217,6 +217,15 @@ impl<'e, 't> Values<'e, 't> {
                 _ => {}
             }
         }
+        let is_template = !view.tree().is_literal() && template::is_wanted(wanted);
+        if is_template && view.entries().any(|(key, _)| key.text() == "template") {
+            let other =
+                view.entries().find(|(key, _)| key.text() != "template").map_or(view.span(), |(key, _)| key.span());
+            let problem = Diagnostic::new("`template` has no keys beside it").at(other);
+            self.environment
+                .report(problem.hint("a template uses `vars`, `facts` and outputs: put the values below `vars:`"));
+            return BuildResult::Broken;
+        }
         let mut keys = Vec::with_capacity(view.count());
         let mut built = Vec::with_capacity(view.count());
         for (key, value) in view.entries() {

@@ -306,3 +306,13 @@ fn template_with_outputs_is_not_handed_to_composite_resources() {
     );
     assert!(shown.contains("a template with outputs cannot be handed"), "{shown}");
 }
+
+#[test]
+fn keys_beside_a_template_are_a_problem() {
+    let told = told("resources:\n  file[/a]: { content: { template: x.j2, vars: { a: 1 } } }\n");
+    assert!(
+        told.contains("`template` has no keys beside it") && told.contains("put the values below `vars:`"),
+        "{told}"
+    );
+    assert!(told.contains(":2:42"), "{told}");
+}

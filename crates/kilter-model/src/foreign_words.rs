@@ -402,6 +402,10 @@ pub fn attribute_hint(type_name: &str, word: &str, has: &dyn Fn(&str) -> bool) -
         (*of == type_name || *of == ANY) && words.contains(&word.as_str()) && has(name)
     };
     let name = ATTRIBUTES.iter().find(found).map(|(.., name)| eco_format!("kilter's attribute is `{name}`"));
+    // In Puppet a metaparameter of all types; elsewhere the times of a job.
+    if (type_name, word.as_str()) == ("cron", "schedule") {
+        return Some("write `minute`, `hour`, `monthday`, `month` and `weekday`, or `special: daily`".into());
+    }
     let answer = || ANSWERS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, hint)| (*hint).into());
     name.or_else(answer)
 }
@@ -449,6 +453,8 @@ mod tests {
         assert_eq!(type_hint("ansible.builtin.git", &all).unwrap(), "kilter's type is `vcsrepo`");
         assert_eq!(type_hint("unarchive", &all).unwrap(), "kilter's type is `archive`");
         assert!(type_hint("augeas", &all).unwrap().starts_with("kilter's type is `structured`; `ini`"));
+        assert!(attribute_hint("cron", "schedule", &all).unwrap().contains("`minute`"));
+        assert!(attribute_hint("file", "schedule", &all).unwrap().starts_with("remove it"));
         assert!(attribute_hint("user", "with_items", &all).unwrap().contains("`for_each: [a, b]`"));
         assert_eq!(type_hint("svc", &|_| false), None);
     }

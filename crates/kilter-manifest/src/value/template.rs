@@ -20,7 +20,7 @@ use crate::tree::View;
 /// Maximum number of templates that one template includes, directly and through others.
 const MAX_PARTS: usize = 1000;
 
-/// InputOrigin of the text of a template.
+/// Origin of the text of a template.
 #[derive(Clone, Copy)]
 enum InputOrigin<'t> {
     File(SourceId),

@@ -15,6 +15,9 @@ pub(super) enum FileError {
         /// Error of the system.
         errno: Errno,
     },
+    /// The directory of the path does not exist.
+    #[error("there is no directory {0}: declare it too, `file[{0}]: {{ ensure: directory }}`")]
+    NoParent(String),
     /// Another user may have planted a symbolic link above the path.
     #[error("will not follow the symbolic link {link}, a parent of {path}: {why}")]
     UntrustedLink {
@@ -145,7 +148,7 @@ impl FileError {
 
     /// Returns true if the path, or a directory above it, does not exist.
     pub(super) fn is_missing(&self) -> bool {
-        matches!(self, FileError::Io { errno: Errno::NOENT | Errno::NOTDIR, .. })
+        matches!(self, FileError::Io { errno: Errno::NOENT | Errno::NOTDIR, .. } | FileError::NoParent(_))
     }
 }
 

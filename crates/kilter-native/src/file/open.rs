@@ -109,7 +109,11 @@ pub(super) fn open(path: &str, flags: OFlags) -> Result<OwnedFd, FileError> {
 /// Opens the directory that contains a path. The directory itself may be a trusted link.
 pub(super) fn open_parent(path: &str) -> Result<Parent, FileError> {
     let directory = split(path).0;
-    open_listed(directory, |flags| open_followed(directory, "open", flags.difference(OFlags::NOFOLLOW)))
+    let opened = open_listed(directory, |flags| open_followed(directory, "open", flags.difference(OFlags::NOFOLLOW)));
+    opened.map_err(|error| match error {
+        FileError::Io { errno: Errno::NOENT, path, .. } => FileError::NoParent(path),
+        other => other,
+    })
 }
 
 /// Opens a directory for changes below it. Never follows a link in its place.

@@ -35,6 +35,42 @@ const LISTS: [&str; 3] = ["addresses", "gateway", "routes"];
 #[derive(Default)]
 pub struct NetProvider {
     turn: Mutex<()>,
+    /// Second ends of the declared pairs, which exist as soon as their first ends do.
+    peers: Mutex<Vec<EcoString>>,
+}
+
+impl NetProvider {
+    /// Fails if nothing can make the declared interface, or if it is of another kind.
+    fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        let Change { name, is, .. } = *change;
+        let found = is.attributes.text("kind");
+        let Some(should) = change.should.filter(|should| !is_absent(should)) else {
+            return if is.exists && found.is_none() { Err(not_removable(name)) } else { Ok(()) };
+        };
+        match should.text("kind") {
+            Some(kind) if is.exists && found != Some(kind) => Err(other_kind(name, found, kind)),
+            Some(_) if !is.exists => require_parts(should),
+            None if !is.exists && !self.is_peer(name) && !cx.outlook().may_change_before(name) => Err(missing(name)),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_peer(&self, name: &EcoString) -> bool {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+}
+
+fn missing(name: &str) -> EcoString {
+    eco_format!("there is no interface {name}: add `kind` to make a virtual one")
+}
+
+fn other_kind(name: &str, found: Option<&str>, kind: &str) -> EcoString {
+    let found = found.unwrap_or("device");
+    eco_format!("{name} exists and is a {found}, not a {kind}: remove it first, or choose another name")
+}
+
+fn not_removable(name: &str) -> EcoString {
+    eco_format!("{name} is a device and cannot be removed: write `ensure: down`")
 }
 
 /// Returns the elements of a list in their order and their form. None if the attribute is not declared.
@@ -115,7 +151,7 @@ fn state(kernel: &NetKernel, link: &Link, name: &EcoString, should: Option<&Attr
 /// Makes a virtual interface that does not exist.
 fn create(kernel: &mut NetKernel, name: &str, should: &Attributes) -> Result<(), EcoString> {
     let Some(kind) = should.text("kind") else {
-        return Err(eco_format!("there is no interface {name}: add `kind` to make a virtual one"));
+        return Err(missing(name));
     };
     require_parts(should)?;
     let parent = match should.text("parent") {
@@ -150,10 +186,7 @@ fn converge(kernel: &mut NetKernel, name: &str, should: &Attributes) -> Result<(
     }
     let link = kernel.link(name).cloned().ok_or_else(|| eco_format!("the interface {name} has disappeared"))?;
     if let Some(kind) = should.text("kind").filter(|kind| link.kind.as_deref() != Some(kind)) {
-        let found = link.kind.as_deref().unwrap_or("device");
-        return Err(eco_format!(
-            "{name} exists and is a {found}, not a {kind}: remove it first, or choose another name"
-        ));
+        return Err(other_kind(name, link.kind.as_deref(), kind));
     }
     let mtu = should.get("mtu").and_then(Value::as_integer).and_then(|mtu| u32::try_from(mtu).ok());
     if let Some(mtu) = mtu.filter(|mtu| *mtu != link.mtu) {
@@ -203,9 +236,7 @@ fn converge(kernel: &mut NetKernel, name: &str, should: &Attributes) -> Result<(
 fn remove(kernel: &mut NetKernel, name: &str) -> Result<(), EcoString> {
     match kernel.link(name).cloned() {
         None => Ok(()),
-        Some(link) if link.kind.is_none() => {
-            Err(eco_format!("{name} is a device and cannot be removed: write `ensure: down`"))
-        }
+        Some(link) if link.kind.is_none() => Err(not_removable(name)),
         Some(link) => kernel.remove(&link),
     }
 }
@@ -264,16 +295,10 @@ impl Provider for NetProvider {
         })
     }
 
-    fn set(&self, _: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
-            let previewed = |change: &Change<'_>| match change.should.filter(|_| !change.is.exists) {
-                Some(should) if !is_absent(should) => require_parts(should),
-                _ => Ok(()),
-            };
-            return changes
-                .iter()
-                .map(|one| previewed(one).map_or_else(Outcome::failed, |()| Outcome::done()))
-                .collect();
+            let previewed = |one| self.preview(cx, one).map_or_else(Outcome::failed, |()| Outcome::done());
+            return changes.iter().map(previewed).collect();
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = |change: &Change<'_>| {
@@ -296,6 +321,9 @@ impl Provider for NetProvider {
 
     fn canonicalize(&self, _: &Context<'_>, resources: &mut [Declaration<'_>]) -> Vec<Vec<ValidationError>> {
         for Declaration { should, .. } in resources.iter_mut() {
+            if let Some(peer) = should.text("peer").filter(|_| !is_absent(should)) {
+                self.peers.lock().unwrap_or_else(PoisonError::into_inner).push(peer.into());
+            }
             for attribute in LISTS {
                 if let Ok(Some(value)) = canonical(should, attribute)
                     && !should.get(attribute).is_some_and(Value::holds_sensitive)

@@ -38,6 +38,28 @@ fn new_interface_needs_the_parts_of_its_kind() {
 }
 
 #[test]
+fn plan_fails_if_nothing_makes_the_interface() {
+    let previewed = |provider: &NetProvider, is: State, attributes: &[(&str, Value)]| {
+        let should = should(attributes);
+        let change = Change::new(&is.name, &is, Some(&should), &[]);
+        provider.set(&Context::empty(), &[change], Mode::Preview).remove(0).failure
+    };
+    let provider = NetProvider::default();
+    let up = [("ensure", Value::from("up"))];
+    assert!(previewed(&provider, State::absent("b"), &up).unwrap().contains("add `kind`"));
+    let name = "a".into();
+    let mut veth = should(&[("kind", "veth".into()), ("peer", "b".into())]);
+    provider.canonicalize(&Context::empty(), &mut [Declaration { name: &name, should: &mut veth }]);
+    assert_eq!(previewed(&provider, State::absent("b"), &up), None);
+    let device = || State::present("eth0", should(&up));
+    let failure = previewed(&provider, device(), &[("kind", "bridge".into())]).unwrap();
+    assert!(failure.contains("eth0 exists and is a device, not a bridge"), "{failure}");
+    let failure = previewed(&provider, device(), &[("ensure", "absent".into())]).unwrap();
+    assert!(failure.contains("write `ensure: down`"), "{failure}");
+    assert_eq!(previewed(&provider, device(), &up), None);
+}
+
+#[test]
 fn lists_have_one_form() {
     let mut attributes = should(&[
         ("addresses", Value::strings(["FD00::1/64", "10.0.0.1", "10.0.0.1/32"])),

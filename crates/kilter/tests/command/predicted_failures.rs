@@ -30,7 +30,7 @@ const BELOW: &str = "  file[DIR/a/x]: { content: x }\n";
 #[test]
 fn certain_failure_appears_in_plan() {
     let place = Place::new();
-    fails(&place, BELOW, "cannot open DIR/a: No such file or directory");
+    fails(&place, BELOW, "there is no directory DIR/a: declare it too, `file[DIR/a]: { ensure: directory }`");
     fails(&place, "  file[DIR/home]: { content: x }\n", "DIR/home is a directory: `force: true`");
     fails(&place, "  file[DIR/x]: { source: DIR/home }\n", "`recurse: true` copies it");
     fails(&place, "  file[DIR/x]: { content: x, owner: nobody-here }\n", "the user `nobody-here` does not exist");
@@ -43,7 +43,7 @@ fn noop_resource_is_not_predicted_to_fail() {
         only_changes(&place, &format!("  file[DIR/a/x]: {{ content: x, meta: {{ {meta} }} }}\n"));
         let apply = place.run(&["apply", "m.yaml"]);
         assert_eq!(apply.code, 0, "{apply:?}");
-        assert!(apply.stdout.contains("it could not be changed: cannot open DIR/a: No such file"), "{apply:?}");
+        assert!(apply.stdout.contains("it could not be changed: there is no directory DIR/a"), "{apply:?}");
     }
 }
 
@@ -71,7 +71,7 @@ fn earlier_command_prevents_predicted_failure() {
     only_changes(&place, &format!("{command}, before: 'file[DIR/a/x]' }}\n{BELOW}"));
     only_changes(&place, "  exec[make]: { command: [/bin/true] }\n  file[DIR/x]: { source: DIR/s }\n");
     // One that comes later, or has nothing to do, brings nothing.
-    let missing = "cannot open DIR/a: No such file";
+    let missing = "there is no directory DIR/a";
     fails(&place, &format!("{command}, require: 'file[DIR/a/x]' }}\n{BELOW}"), missing);
     let done = format!("{command}, creates: DIR/home, before: 'file[DIR/a/x]' }}\n{BELOW}");
     fails(&place, &done, missing);

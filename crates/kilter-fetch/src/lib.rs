@@ -211,7 +211,11 @@ impl Transfer {
         if let Some(time) = self.known.as_ref().and_then(|known| known.last_modified.as_deref()) {
             request = request.header("If-Modified-Since", time);
         }
-        request.call().map_err(|error| FetchError::Transport(error.to_string()))
+        let response = request.call().map_err(|error| FetchError::Transport(error.to_string()))?;
+        // The rest of the address may contain a secret.
+        let server = url.split('/').nth(2).unwrap_or_default();
+        tracing::debug!(server, status = response.status().as_u16(), "response");
+        Ok(response)
     }
 
     fn content(&self, response: Response<Body>, sender: &SyncSender<TransferMessage>) -> Result<Answer, FetchError> {

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use crate::event::Observer;
 use crate::finished::{Output, SpawnError, Termination};
@@ -64,13 +65,20 @@ fn run_through<'a>(
     if cancel.is_some_and(|cancel| cancel.is_raised()) {
         return Err(SpawnError::Cancelled { program: invocation.program.clone() });
     }
+    let begun = Instant::now();
     let started = start(invocation)?;
     let waiting = |source| SpawnError::Wait { program: invocation.program.clone(), source };
     let mut running = Running::new(started, invocation, observer).map_err(waiting)?;
+    // Arguments may contain secrets.
+    let (program, pid) = (&invocation.program, running.child.id());
+    tracing::debug!(?program, pid, "started");
     let ending = running.until_end(cancel).map_err(waiting)?;
     if ending != Termination::Exited && !running.stop(cancel).map_err(waiting)? {
         let pid = running.child.id();
         return Err(SpawnError::Unkillable { program: invocation.program.clone(), pid });
     }
-    running.finish(ending).map_err(waiting)
+    let output = running.finish(ending).map_err(waiting)?;
+    let ms = begun.elapsed().as_millis() as u64;
+    tracing::debug!(?program, pid, ms, status = %output.status, "ended");
+    Ok(output)
 }

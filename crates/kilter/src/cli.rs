@@ -15,6 +15,8 @@ pub(crate) use formats::{
 
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
 
+use crate::module_log::LogFilter;
+
 const INPUT: &str = "Input";
 const HOW: &str = "How it is done";
 const GENERAL: &str = "General options";
@@ -53,6 +55,10 @@ pub(crate) struct Global {
     /// Print the log lines of providers too
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+    /// Log of kilter's own modules on standard error, by module and level, such as `info` or
+    /// `kilter_native=debug,info`
+    #[arg(long, global = true, value_name = "FILTER", env = "KILTER_LOG", hide_env_values = true)]
+    pub(crate) log: Option<LogFilter>,
     /// Directory for state between runs [default: /var/lib/kilter for root, ~/.local/state/kilter otherwise]
     #[arg(long, global = true, value_name = "DIR", env = "KILTER_STATE_DIR", hide_env_values = true)]
     pub(crate) state_dir: Option<PathBuf>,

@@ -453,6 +453,7 @@ fn read(
     if PlanDocument::is_start(&text) {
         return Err(format!("{shown} is a plan, not a manifest: `kilter apply {shown}` takes it, alone"));
     }
+    tracing::debug!(path = %shown, bytes = text.len(), "manifest");
     Ok(Source::new(shown.to_string(), text))
 }
 

@@ -19,6 +19,7 @@ mod facts;
 mod load;
 mod markdown;
 mod metrics;
+mod module_log;
 mod mold;
 mod output;
 mod panics;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
     match config::command_line(std::env::args_os().collect()) {
         Ok(cli) => {
             cli.global.color.write_global();
+            cli.global.log.iter().for_each(module_log::start);
             commands::run(&cli, &RecordMode::Live).into()
         }
         Err(ConfigRefusal::Words(refused)) => commands::refuse(&refused).into(),

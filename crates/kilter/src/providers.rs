@@ -108,6 +108,9 @@ pub(crate) fn collect(session: &Session, search: &Search) -> Result<Providers, E
         let is_of_mold = of_mold.iter().any(|other| other.type_name() == one.type_name());
         !is_of_mold && !is_taken(one.as_ref()) && !scripts.iter().any(|other| is_same(other.as_ref(), one.as_ref()))
     };
+    for script in &scripts {
+        tracing::debug!(path = ?script.path(), of = script.type_name(), "provider script");
+    }
     let embedded: Vec<Arc<dyn Provider>> = embedded(&scripts, &environment).filter(is_free).collect();
     let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
     let all = native.iter().cloned().chain(of_mold.iter().cloned()).chain(free).chain(embedded);

@@ -237,6 +237,7 @@ impl AtomicRewrite {
         precautions: &Precautions<'_>,
         cx: &Context<'_>,
     ) -> Result<Vec<String>, WholeError> {
+        tracing::debug!(path = %self.path, bytes = bytes.len(), "replacing a file");
         let (parent, leaf) = (&self.parent, open::split(&self.path).1.as_bytes());
         if parent.readable {
             temp_names::clean(&parent.fd);

@@ -1,10 +1,12 @@
 //! Context of calls to providers: the environment of a run, and the context for one provider.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use ecow::EcoString;
 use kilter_model::{Feature, Resource};
 use kilter_provider::{Context, Provider, Registry};
+use tracing::span::EnteredSpan;
 
 use super::calls::CallKind;
 use super::message::LogSender;
@@ -155,6 +157,28 @@ impl CallContext<'_> {
             .with_durability(options.durability)
             .with_strictness(options.strictness)
             .with_requested_attributes(lazy.of(self.provider));
-        call(&cx)
+        let logged = self.logged();
+        let result = call(&cx);
+        drop(logged);
+        result
+    }
+
+    /// Starts the span of a call in the log.
+    fn logged(&self) -> LoggedCall {
+        let (doing, provider) = (self.doing.word(), self.provider());
+        let span = tracing::debug_span!("call", message = format_args!("{doing} {}", provider.type_name()));
+        LoggedCall { begun: Instant::now(), _span: span.entered() }
+    }
+}
+
+/// A call in the log, which shows the programs that it runs and its duration.
+struct LoggedCall {
+    begun: Instant,
+    _span: EnteredSpan,
+}
+
+impl Drop for LoggedCall {
+    fn drop(&mut self) {
+        tracing::debug!(ms = self.begun.elapsed().as_millis() as u64, "returned");
     }
 }

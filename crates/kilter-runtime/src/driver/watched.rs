@@ -114,6 +114,7 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Handles an event on a resource.
     pub(super) fn is_stale(&mut self, vertex: ResourceId) {
+        tracing::debug!(resource = %self.prepared.resource(vertex).reference, "event");
         if let Some(standing) = self.state.standing_mut() {
             standing.end_poll(vertex);
         }

@@ -28,6 +28,7 @@ mod inherited;
 mod init;
 mod known_hosts;
 mod listen;
+mod log;
 mod machine;
 mod many;
 mod meta;

@@ -63,6 +63,11 @@ impl FakeSystemd {
         let inner = Arc::new(FakeState::default());
         *lock(&inner.units) = units.into_iter().map(|(name, unit)| (name.to_owned(), unit)).collect();
         std::fs::create_dir(root.path().join("system")).expect("the directory is new");
+        for (name, _) in lock(&inner.units).iter().filter(|(_, unit)| !unit.file.is_empty()) {
+            // The continued line leaves the state to systemd.
+            let text = "[Install]\nAlso=other.service \\\n";
+            std::fs::write(root.path().join("system").join(name), text).expect("the directory is new");
+        }
         *lock(&inner.directories) = vec![root.path().join("system").display().to_string()];
         let listener = UnixListener::bind(root.path().join("socket")).expect("the directory is new");
         let of_thread = Arc::clone(&inner);

@@ -1,6 +1,7 @@
-//! Unit files that systemd has not loaded, and their states, read from the disk.
+//! Unit files and their states, read from the disk.
 //!
-//! systemd needs more than a millisecond for the state of a unit that is not in memory, and reads the same files.
+//! systemd needs more than a millisecond for the state of a unit file that it has not been asked for since it started,
+//! and reads the same files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry, File};
@@ -12,35 +13,21 @@ use super::unit;
 /// Maximum number of bytes that are read of a unit file. systemd reads no larger ones.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A unit file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UnitFile {
-    pub(super) name: String,
-    /// Its state in the terms of systemd. None if only systemd can tell, because drop-ins may change it.
-    pub(super) state: Option<&'static str>,
-}
-
 /// Services and links in the directories of unit files.
 #[derive(Default)]
-struct Index {
+pub(super) struct UnitFiles {
     /// First file of each name.
     files: BTreeMap<String, PathBuf>,
-    /// Units with a link in a directory such as `multi-user.target.wants`, or with an alias.
+    /// Units with a link in a directory such as `multi-user.target.wants`.
     enabled: BTreeSet<String>,
     /// The same until the next boot.
     enabled_until_boot: BTreeSet<String>,
-    /// Units with drop-ins.
+    /// Units with such a link that the distribution has made.
+    wanted: BTreeSet<String>,
+    /// Units with another name that is not of the distribution.
+    aliased: BTreeSet<String>,
+    /// Units whose drop-ins have a section `[Install]`.
     extended: BTreeSet<String>,
-}
-
-/// Returns the services with files in these directories, without `known` ones. The first directory with a name decides.
-/// Templates are not units, and aliases are other names of units. `config` is the directory of links that persist.
-pub(super) fn services(directories: &[String], config: &Path, known: &BTreeSet<String>) -> Vec<UnitFile> {
-    let mut index = Index::default();
-    directories.iter().for_each(|directory| index.read(Path::new(directory), config));
-    let is_new = |name: &str| !known.contains(name) && unit::problem(name).is_none();
-    let files = index.files.iter().filter(|(name, path)| is_new(name) && !is_alias(name, path));
-    files.map(|(name, path)| UnitFile { name: name.clone(), state: index.state(name, path) }).collect()
 }
 
 /// Returns the name of the file that a link points to.
@@ -48,8 +35,12 @@ fn target_of(path: &Path) -> Option<String> {
     Some(fs::read_link(path).ok()?.file_name()?.to_str()?.to_owned())
 }
 
+/// Returns true if the file is empty or a link to `/dev/null`.
 fn is_masked(path: &Path) -> bool {
-    fs::read_link(path).is_ok_and(|target| target == Path::new("/dev/null"))
+    fs::read_link(path).map_or_else(
+        |_| fs::symlink_metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0),
+        |target| target == Path::new("/dev/null"),
+    )
 }
 
 /// Returns true if the file is a link to a unit of another name.
@@ -62,22 +53,41 @@ fn entries(directory: &Path) -> impl Iterator<Item = (String, DirEntry)> {
     entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry)))
 }
 
-impl Index {
-    fn read(&mut self, directory: &Path, config: &Path) {
+impl UnitFiles {
+    /// Reads these directories. The first one with a name decides. `config` is the directory of links that persist.
+    pub(super) fn read(directories: &[String], config: &Path) -> UnitFiles {
+        let mut files = UnitFiles::default();
+        directories.iter().for_each(|directory| files.add(Path::new(directory), config));
+        files
+    }
+
+    /// Returns the services with files. Templates are not units, and aliases are other names of units.
+    pub(super) fn services(&self) -> impl Iterator<Item = &str> {
+        let is_service = |(name, path): &(&String, &PathBuf)| unit::problem(name).is_none() && !is_alias(name, path);
+        self.files.iter().filter(is_service).map(|(name, _)| name.as_str())
+    }
+
+    fn add(&mut self, directory: &Path, config: &Path) {
         let is_config = directory == config;
         let is_until_boot = directory.starts_with("/run");
         for (name, entry) in entries(directory) {
             let path = entry.path();
             if let Some(unit) = name.strip_suffix(".d") {
-                self.extended.insert(unit.to_owned());
+                if entries(&path).any(|(_, entry)| has_install_section(&entry.path())) {
+                    self.extended.insert(unit.to_owned());
+                }
             } else if name.ends_with(".wants") || name.ends_with(".requires") {
-                for (name, entry) in entries(&path).filter(|_| is_config || is_until_boot) {
-                    self.enable(target_of(&entry.path()), is_config);
-                    self.enable(Some(name), is_config);
+                for (name, entry) in entries(&path) {
+                    if is_config || is_until_boot {
+                        self.enable(target_of(&entry.path()), is_config);
+                        self.enable(Some(name), is_config);
+                    } else {
+                        self.wanted.insert(name);
+                    }
                 }
             } else if name.ends_with(".service") {
                 if (is_config || is_until_boot) && is_alias(&name, &path) {
-                    self.enable(target_of(&path), is_config);
+                    self.aliased.extend(target_of(&path));
                 }
                 self.files.entry(name).or_insert(path);
             }
@@ -88,14 +98,22 @@ impl Index {
         if persists { &mut self.enabled } else { &mut self.enabled_until_boot }.extend(unit);
     }
 
-    /// Returns the state of a unit file (systemctl(1), `is-enabled`).
-    fn state(&self, name: &str, path: &Path) -> Option<&'static str> {
+    /// Returns the state of the file of a service (systemctl(1), `is-enabled`); empty if it has none. None if only
+    /// systemd can tell.
+    pub(super) fn state(&self, name: &str) -> Option<&'static str> {
+        let template = name.split_once('@').map(|(prefix, _)| format!("{prefix}@.service"));
+        let Some(path) = self.files.get(name).or_else(|| self.files.get(template.as_ref()?)) else {
+            return Some("");
+        };
         let is_until_boot = path.starts_with("/run");
         if is_masked(path) {
             return Some(if is_until_boot { "masked-runtime" } else { "masked" });
         }
-        if path.to_str().is_some_and(|path| path.contains("/generator")) || name.contains('@') {
+        if path.is_symlink() || path.ancestors().any(|path| path.ends_with("transient")) {
             return None;
+        }
+        if path.to_str().is_some_and(|path| path.contains("/generator")) {
+            return Some("generated");
         }
         if self.enabled.contains(name) {
             return Some("enabled");
@@ -103,11 +121,30 @@ impl Index {
         if self.enabled_until_boot.contains(name) {
             return Some("enabled-runtime");
         }
-        if path.is_symlink() || is_until_boot || self.extended.contains(name) {
+        if template.is_some() && self.wanted.contains(name) {
+            return Some("static");
+        }
+        // An alias enables a unit only if the section `[Install]` names it.
+        if self.aliased.contains(name)
+            || self.is_extended(name)
+            || template.is_some_and(|template| self.is_extended(&template))
+        {
             return None;
         }
         install_state(&read(path)?)
     }
+
+    /// Returns true if drop-ins may change the section `[Install]` of a service: those of the service itself, of all
+    /// services with a prefix of its name (`a-.service.d`), or of all services.
+    fn is_extended(&self, name: &str) -> bool {
+        let prefix = |(at, _)| self.extended.contains(&format!("{}-.service", &name[..at]));
+        self.extended.contains(name) || self.extended.contains("service") || name.match_indices('-').any(prefix)
+    }
+}
+
+/// Returns true if a file has a section `[Install]`, or cannot be read.
+fn has_install_section(path: &Path) -> bool {
+    read(path).is_none_or(|text| text.contains("[Install]"))
 }
 
 fn read(path: &Path) -> Option<String> {
@@ -145,48 +182,69 @@ mod tests {
     #[test]
     fn states_follow_from_files_and_links() {
         let root = tempfile::tempdir().unwrap();
-        let (config, vendor) = (root.path().join("etc"), root.path().join("lib"));
-        fs::create_dir_all(config.join("multi-user.target.wants")).unwrap();
-        fs::create_dir_all(vendor.join("basic.target.wants")).unwrap();
-        fs::create_dir_all(config.join("extended.service.d")).unwrap();
+        let directory = |name: &str| root.path().join(name);
+        let (config, vendor, generated) = (directory("etc"), directory("lib"), directory("generator.late"));
+        let (transient, wants) = (directory("transient"), config.join("multi-user.target.wants"));
+        for made in [&wants, &vendor.join("basic.target.wants"), &generated, &transient] {
+            fs::create_dir_all(made).unwrap();
+        }
         let install = "[Unit]\nDescription=[Install]\n[Install]\nWantedBy = multi-user.target\n";
         for (name, text) in [
             ("disabled.service", install),
             ("enabled.service", install),
             ("aliased.service", "[Install]\nAlias=other.service\n"),
             ("static.service", "[Unit]\nWantedBy=x\n[Service]\n"),
-            ("vendor.service", ""),
+            ("vendor.service", "[Service]\n"),
             ("indirect.service", "[Install]\nAlso=a.socket\nWantedBy=\n"),
             ("hidden.service", "[Install]\nAlso=a.socket \\\n"),
-            ("extended.service", ""),
-            ("known.service", ""),
-            ("template@.service", ""),
+            ("extended.service", "[Service]\n"),
+            ("limited.service", "[Service]\n"),
+            ("a-b-c.service", "[Service]\n"),
+            ("template@.service", install),
             ("masked.service", install),
+            ("empty.service", ""),
             ("bad name.service", ""),
             ("a.socket", ""),
         ] {
             fs::write(vendor.join(name), text).unwrap();
         }
-        symlink("/x/enabled.service", config.join("multi-user.target.wants/enabled.service")).unwrap();
+        for (name, text) in [("extended", install), ("limited", "[Service]\nNice=1\n"), ("a-b-", install)] {
+            fs::create_dir(config.join(format!("{name}.service.d"))).unwrap();
+            fs::write(config.join(format!("{name}.service.d/own.conf")), text).unwrap();
+        }
+        fs::write(generated.join("generated.service"), "[Service]\n").unwrap();
+        fs::write(transient.join("transient.service"), "[Service]\n").unwrap();
+        symlink("/x/enabled.service", wants.join("enabled.service")).unwrap();
+        symlink("/x/template@.service", wants.join("template@on.service")).unwrap();
         symlink("../vendor.service", vendor.join("basic.target.wants/vendor.service")).unwrap();
+        symlink("../template@.service", vendor.join("basic.target.wants/template@fixed.service")).unwrap();
         symlink("/x/aliased.service", config.join("other.service")).unwrap();
         symlink("/dev/null", config.join("masked.service")).unwrap();
         symlink("/srv/linked.service", config.join("linked.service")).unwrap();
-        let directories = [&config, &vendor].map(|path| path.display().to_string());
-        let found = services(&directories, &config, &BTreeSet::from(["known.service".to_owned()]));
-        let found: Vec<(&str, Option<&str>)> = found.iter().map(|file| (file.name.as_str(), file.state)).collect();
+        let directories = [&config, &transient, &vendor, &generated].map(|path| path.display().to_string());
+        let files = UnitFiles::read(&directories, &config);
+        let found: Vec<(&str, Option<&str>)> = files.services().map(|name| (name, files.state(name))).collect();
         let expected = [
-            ("aliased.service", Some("enabled")),
+            ("a-b-c.service", None),
+            ("aliased.service", None),
             ("disabled.service", Some("disabled")),
+            ("empty.service", Some("masked")),
             ("enabled.service", Some("enabled")),
             ("extended.service", None),
+            ("generated.service", Some("generated")),
             ("hidden.service", None),
             ("indirect.service", Some("indirect")),
+            ("limited.service", Some("static")),
             ("linked.service", None),
             ("masked.service", Some("masked")),
             ("static.service", Some("static")),
+            ("transient.service", None),
             ("vendor.service", Some("static")),
         ];
         assert_eq!(found, expected);
+        for (instance, state) in [("on", "enabled"), ("fixed", "static"), ("other", "disabled")] {
+            assert_eq!(files.state(&format!("template@{instance}.service")), Some(state), "{instance}");
+        }
+        assert_eq!(files.state("no-file.service"), Some(""));
     }
 }

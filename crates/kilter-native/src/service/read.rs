@@ -11,8 +11,9 @@ use kilter_process::Invocation;
 use kilter_provider::{Context, ProviderError, Wanted};
 
 use super::bus::BusError;
+use super::files::UnitFiles;
 use super::systemd::{LoadedUnit, Systemd, UNIT};
-use super::{ServiceHost, ServiceProvider, files, unit};
+use super::{ServiceHost, ServiceProvider, unit};
 use crate::tool::cancel;
 
 /// Maximum duration of a program that reads or changes an init script.
@@ -154,26 +155,24 @@ impl ServiceProvider {
         }
     }
 
-    /// Returns all services: those in memory, and those of which there are only files. The call `ListUnitFiles` would
-    /// return both, but takes systemd 0.4 s.
+    /// Returns all services: those in memory, and those of which there are only files. systemd would need 0.4 s for the
+    /// states of the files, be it in `ListUnitFiles` or unit by unit.
     pub(super) fn list(&self, cx: &Context<'_>) -> Result<Vec<State>, ProviderError> {
         self.ask(cx, |systemd| {
             let mut units: Vec<LoadedUnit> = systemd.units()?;
             units.retain(|unit| unit.id.ends_with(".service") && unit.load != "not-found");
-            let mut states = systemd.known_file_states(&ids(&units))?;
-            let known: BTreeSet<String> = units.iter().map(|unit| unit.id.clone()).collect();
-            let directories = systemd.unit_directories()?;
-            let files = files::services(&directories, &self.machine.links, &known);
-            let (told, asked): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.state.is_some());
-            for file in told {
-                states.push(file.state.unwrap_or_default().into());
-                units.push(LoadedUnit { id: file.name, load: "loaded".into(), active: "inactive".into() });
-            }
-            let asked: Vec<String> = asked.into_iter().map(|file| file.name).collect();
-            let loaded = systemd.load(&asked.iter().map(String::as_str).collect::<Vec<_>>())?.into_iter().flatten();
-            let loaded: Vec<LoadedUnit> = loaded.filter(|unit| unit.load != "not-found").collect();
-            states.extend(systemd.file_states(&ids(&loaded))?);
-            units.extend(loaded);
+            let files = UnitFiles::read(&systemd.unit_directories()?, &self.machine.links);
+            let known: BTreeSet<&str> = units.iter().map(|unit| unit.id.as_str()).collect();
+            let new = files.services().filter(|name| !known.contains(name));
+            let (told, asked): (Vec<&str>, Vec<&str>) = new.partition(|name| files.state(name).is_some());
+            units.extend(told.into_iter().map(|name| LoadedUnit {
+                id: name.to_owned(),
+                load: "loaded".into(),
+                active: "inactive".into(),
+            }));
+            let loaded = systemd.load(&asked)?.into_iter().flatten();
+            units.extend(loaded.filter(|unit| unit.load != "not-found"));
+            let mut states = states_of(systemd, &files, &units)?;
             self.machine.complete(cx, systemd, &units, &mut states)?;
             let mut listed: Vec<(LoadedUnit, String)> = units.into_iter().zip(states).collect();
             listed.sort_by(|(one, _), (other, _)| one.id.cmp(&other.id));
@@ -185,6 +184,15 @@ impl ServiceProvider {
         })
         .map_err(failed)
     }
+}
+
+/// Returns the states of the files of units. systemd tells only those that are not certain from the files.
+fn states_of(systemd: &mut Systemd<'_>, files: &UnitFiles, units: &[LoadedUnit]) -> Result<Vec<String>, BusError> {
+    let states: Vec<Option<&str>> = units.iter().map(|unit| files.state(&unit.id)).collect();
+    let asked = units.iter().zip(&states).filter(|(_, state)| state.is_none()).map(|(unit, _)| unit.id.as_str());
+    let mut told = systemd.file_states(&asked.collect::<Vec<_>>())?.into_iter();
+    let state = |state: Option<&str>| state.map_or_else(|| told.next().unwrap_or_default(), str::to_owned);
+    Ok(states.into_iter().map(state).collect())
 }
 
 fn ids(units: &[LoadedUnit]) -> Vec<&str> {

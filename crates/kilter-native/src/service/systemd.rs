@@ -1,6 +1,6 @@
 //! The calls of systemd (org.freedesktop.systemd1(5)).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kilter_provider::Context;
 
@@ -78,12 +78,22 @@ impl<'c> Systemd<'c> {
 
     fn call(&mut self, member: &str, signature: &str, body: Body) -> Result<BusMessage, BusError> {
         let patience = self.patience();
-        self.connection.call(manager(member, signature, body), patience)
+        let begun = Instant::now();
+        let answer = self.connection.call(manager(member, signature, body), patience);
+        tracing::debug!(member, ms = begun.elapsed().as_millis() as u64, "call of systemd");
+        answer
     }
 
     fn call_all(&mut self, calls: Vec<BusCall<'_>>) -> Result<Vec<Result<BusMessage, BusError>>, BusError> {
+        if calls.is_empty() {
+            return Ok(Vec::new());
+        }
         let patience = self.patience();
-        self.connection.call_all(calls, patience)
+        let begun = Instant::now();
+        let (member, count) = (calls.first().map(|call| call.member.to_owned()).unwrap_or_default(), calls.len());
+        let answers = self.connection.call_all(calls, patience);
+        tracing::debug!(member, count, ms = begun.elapsed().as_millis() as u64, "calls of systemd");
+        answers
     }
 
     /// Returns all units in memory.
@@ -114,13 +124,6 @@ impl<'c> Systemd<'c> {
             .into_iter()
             .map(|answer| or_empty(answer, |message| message.reader("s")?.string().map(str::to_owned)))
             .collect()
-    }
-
-    /// Returns the states of the files of units, as systemd remembers them since it has read the files.
-    pub(super) fn known_file_states(&mut self, units: &[&str]) -> Result<Vec<String>, BusError> {
-        let wanted: Vec<_> = units.iter().map(|unit| (*unit, UNIT, "UnitFileState")).collect();
-        let answers = self.properties(&wanted)?;
-        answers.into_iter().map(|answer| or_empty(answer, |value| value.text())).collect()
     }
 
     /// Returns properties of units: unit, interface, name.

@@ -97,13 +97,14 @@ fn list_has_loaded_units_and_unit_files_once() {
     ]);
     let directory = systemd.root.path().join("system");
     for name in ["loaded.service", "template@.service", "unloaded.service", "other.socket", "bad name.service"] {
-        std::fs::write(directory.join(name), "").unwrap();
+        std::fs::write(directory.join(name), "[Service]\n").unwrap();
     }
     std::os::unix::fs::symlink("loaded.service", directory.join("alias.service")).unwrap();
     let states = systemd.provider().get(&Context::empty(), Query::All).unwrap();
     let names: Vec<&str> = states.iter().map(|state| state.name.as_str()).collect();
     assert_eq!(names, ["loaded", "odd.timer.service", "unloaded"]);
-    assert_eq!(states[2].attributes.text("enable"), Some("static"));
+    let files: Vec<&str> = states.iter().map(|state| state.attributes.text("unit_file").unwrap_or("-")).collect();
+    assert_eq!(files, ["disabled", "disabled", "static"], "systemd is asked for the others");
 }
 
 #[test]

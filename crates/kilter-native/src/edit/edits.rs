@@ -1,8 +1,10 @@
 //! Edits of a text file. Lines without edits stay byte for byte.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
 use ecow::{EcoString, eco_format};
 
@@ -28,15 +30,30 @@ pub(crate) struct Position {
 }
 
 /// Edits of a file, of which only the edited places are held. The slot after the last line holds appended lines.
-#[derive(Clone)]
 pub struct Edits<'t> {
     file: &'t TextFile<'t>,
     slots: BTreeMap<usize, Vec<Piece>>,
+    /// Parsed form of the edited text, in the terms of a type.
+    parsed: Option<Rc<dyn Any>>,
 }
 
 impl<'t> Edits<'t> {
     pub(crate) fn new(file: &'t TextFile<'t>) -> Edits<'t> {
-        Edits { file, slots: BTreeMap::new() }
+        Edits { file, slots: BTreeMap::new(), parsed: None }
+    }
+
+    /// Returns the parsed form that an earlier resource has kept, if nothing was edited after it.
+    pub(crate) fn parsed(&self) -> Option<Rc<dyn Any>> {
+        if self.is_empty() { self.file.parsed.borrow().clone() } else { self.parsed.clone() }
+    }
+
+    /// Keeps a parsed form of the text for the next resource.
+    pub(crate) fn keep_parsed(&mut self, parsed: Rc<dyn Any>) {
+        if self.is_empty() {
+            self.file.parsed.replace(Some(parsed));
+        } else {
+            self.parsed = Some(parsed);
+        }
     }
 
     /// Returns true if nothing was edited.
@@ -116,6 +133,7 @@ impl<'t> Edits<'t> {
     }
 
     fn pieces(&mut self, slot: usize) -> &mut Vec<Piece> {
+        self.parsed = None;
         let is_line = slot < self.file.count();
         self.slots.entry(slot).or_insert_with(|| if is_line { vec![Piece::Old] } else { Vec::new() })
     }

@@ -1,6 +1,9 @@
 //! Lines of a text file. An index finds the lines that a batch searches in a single pass.
 
+use std::any::Any;
+use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 use ecow::{EcoString, eco_format};
 use rustc_hash::FxHashMap;
@@ -27,6 +30,8 @@ pub(crate) struct TextFile<'a> {
     prefixed: FxHashMap<Vec<u8>, Vec<u32>>,
     /// Line break of new lines.
     line_break: &'static [u8],
+    /// Parsed form of the text, in the terms of a type.
+    pub(super) parsed: RefCell<Option<Rc<dyn Any>>>,
 }
 
 impl<'a> TextFile<'a> {
@@ -50,8 +55,8 @@ impl<'a> TextFile<'a> {
         if starts.len() > MAX_LINES {
             return Err(eco_format!("{path} has more than {MAX_LINES} lines"));
         }
-        let mut file =
-            TextFile { bytes, starts, equal: FxHashMap::default(), prefixed: FxHashMap::default(), line_break: b"\n" };
+        let (equal, prefixed) = (FxHashMap::default(), FxHashMap::default());
+        let mut file = TextFile { bytes, starts, equal, prefixed, line_break: b"\n", parsed: RefCell::default() };
         if file.count() > 0 && file.raw(0).ends_with(b"\r\n") {
             file.line_break = b"\r\n";
         }

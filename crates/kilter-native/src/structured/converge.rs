@@ -1,9 +1,13 @@
 //! Edits of a document up to the declared value: as few as possible, each one checked.
 
+use std::rc::Rc;
+
 use ecow::{EcoString, eco_format};
 use kilter_model::Value;
+use toml_edit::DocumentMut;
 
 use super::keys::{self, Key};
+use super::tree::TreeNode;
 use super::{json, toml, yaml, yaml_tree};
 use crate::edit::Edits;
 
@@ -26,53 +30,99 @@ impl Format {
         }
     }
 
-    fn parse(self, text: &str) -> Result<Value, EcoString> {
+    fn parse(self, text: &str) -> Result<DocumentTree, EcoString> {
         match self {
-            Format::Json => json::parse(text).map(|root| root.value()),
-            Format::Yaml => yaml_tree::parse(text).map(|root| root.value()),
-            Format::Toml => toml::parse(text),
+            Format::Json => json::parse(text).map(DocumentTree::Json),
+            Format::Yaml => yaml_tree::parse(text).map(DocumentTree::Yaml),
+            Format::Toml => toml::parse(text).map(DocumentTree::Toml),
         }
     }
+}
 
-    fn set(self, text: &str, path: &[Key], value: &Value) -> Result<String, EcoString> {
-        match self {
-            Format::Json => json::set(text, path, value),
-            Format::Yaml => yaml::set(text, path, value),
-            Format::Toml => toml::set(text, path, value),
-        }
+/// A parsed text, with the places of its values.
+enum DocumentTree {
+    Json(TreeNode),
+    Yaml(TreeNode),
+    Toml(DocumentMut),
+}
+
+/// A text with its tree and its value. The edits of a file keep it for the next resource, because parsing takes longest.
+struct ParsedDocument {
+    format: Format,
+    text: String,
+    tree: DocumentTree,
+    value: Value,
+}
+
+impl ParsedDocument {
+    fn new(format: Format, text: String) -> Result<ParsedDocument, EcoString> {
+        let tree = format.parse(&text)?;
+        let value = match &tree {
+            DocumentTree::Json(root) | DocumentTree::Yaml(root) => root.value(),
+            DocumentTree::Toml(document) => toml::value(document),
+        };
+        Ok(ParsedDocument { format, text, tree, value })
     }
 
-    fn remove(self, text: &str, path: &[Key]) -> Result<String, EcoString> {
-        match self {
-            Format::Json => json::remove(text, path),
-            Format::Yaml => yaml::remove(text, path),
-            Format::Toml => toml::remove(text, path),
-        }
+    fn with(&self, path: &[Key], value: &Value) -> Result<ParsedDocument, EcoString> {
+        let text = match &self.tree {
+            DocumentTree::Json(root) => json::set(&self.text, root, path, value),
+            DocumentTree::Yaml(root) => yaml::set(&self.text, root, path, value),
+            DocumentTree::Toml(document) => toml::set(document, path, value),
+        };
+        ParsedDocument::new(self.format, text?).map_err(|_| unsupported(path))
+    }
+
+    fn without(&self, path: &[Key]) -> Result<ParsedDocument, EcoString> {
+        let text = match &self.tree {
+            DocumentTree::Json(root) => json::remove(&self.text, root, path),
+            DocumentTree::Yaml(root) => yaml::remove(&self.text, root, path),
+            DocumentTree::Toml(document) => toml::remove(document, path),
+        };
+        ParsedDocument::new(self.format, text?).map_err(|_| unsupported(path))
     }
 }
 
 /// A document in work.
 pub(super) struct Document<'e, 't> {
-    format: Format,
-    text: String,
-    value: Value,
+    parsed: Rc<ParsedDocument>,
     edits: &'e mut Edits<'t>,
+    is_changed: bool,
 }
 
 impl<'e, 't> Document<'e, 't> {
-    /// Parses the edited text of a file.
+    /// Parses the edited text of a file, unless an earlier resource has done so.
     ///
     /// # Errors
     /// If the text does not have the format.
     pub(super) fn new(format: Format, edits: &'e mut Edits<'t>) -> Result<Document<'e, 't>, EcoString> {
-        let text = edits.text().ok_or("not a text in UTF-8")?;
-        let value = format.parse(&text)?;
-        Ok(Document { format, text, value, edits })
+        let known = edits.parsed().and_then(|parsed| parsed.downcast::<ParsedDocument>().ok());
+        let parsed = match known.filter(|known| known.format == format) {
+            Some(known) => known,
+            None => {
+                let text = edits.text().ok_or("not a text in UTF-8")?;
+                let parsed = Rc::new(ParsedDocument::new(format, text)?);
+                edits.keep_parsed(parsed.clone());
+                parsed
+            }
+        };
+        Ok(Document { parsed, edits, is_changed: false })
+    }
+
+    /// Passes the changes to the edits of the file.
+    pub(super) fn store(self) {
+        if self.is_changed {
+            self.edits.become_text(&self.parsed.text);
+            // The edits have no other line breaks, and one after each line.
+            if self.parsed.text.ends_with('\n') && !self.parsed.text.contains('\r') {
+                self.edits.keep_parsed(self.parsed);
+            }
+        }
     }
 
     /// Returns the value at a path.
     pub(super) fn get(&self, path: &[Key]) -> Option<&Value> {
-        keys::get(&self.value, path)
+        keys::get(&self.parsed.value, path)
     }
 
     /// Brings the value at a path to a value. With `is_merged`, keys that the value does not have stay.
@@ -139,9 +189,8 @@ impl<'e, 't> Document<'e, 't> {
     }
 
     fn put(&mut self, path: &[Key], value: &Value) -> Result<(), EcoString> {
-        let expected = keys::with(&self.value, path, Some(value));
-        let text = self.format.set(&self.text, path, value)?;
-        self.become_text(text, expected, path)
+        let expected = keys::with(&self.parsed.value, path, Some(value));
+        self.accept(self.parsed.with(path, value)?, &expected, path)
     }
 
     /// Removes the value at a path, if it exists.
@@ -152,31 +201,33 @@ impl<'e, 't> Document<'e, 't> {
         if self.get(path).is_none() {
             return Ok(());
         }
-        let expected = keys::with(&self.value, path, None);
-        let mut text = self.format.remove(&self.text, path)?;
+        let expected = keys::with(&self.parsed.value, path, None);
+        let mut parsed = self.parsed.without(path)?;
         // A key can occur several times.
-        while matches!(path.last(), Some(Key::Name(_))) && keys::get(&self.format.parse(&text)?, path).is_some() {
-            text = self.format.remove(&text, path)?;
+        while matches!(path.last(), Some(Key::Name(_))) && keys::get(&parsed.value, path).is_some() {
+            parsed = parsed.without(path)?;
         }
-        self.become_text(text, expected, path)
+        self.accept(parsed, &expected, path)
     }
 
     /// Accepts an edited text if it has the expected value, and so no other value has changed.
-    fn become_text(&mut self, text: String, expected: Value, path: &[Key]) -> Result<(), EcoString> {
-        let found = self.format.parse(&text);
-        let is_expected = |found: &Value| found.is_same(&expected) || is_void(found) && is_void(&expected);
-        if !found.is_ok_and(|found| is_expected(&found)) {
-            let name = named(path);
-            return Err(eco_format!(
-                "kilter cannot edit {name} without changing other values: the file has a notation that is not \
-                 supported, such as an anchor with aliases; edit it by hand, or declare the `file`"
-            ));
+    fn accept(&mut self, edited: ParsedDocument, expected: &Value, path: &[Key]) -> Result<(), EcoString> {
+        let is_expected = edited.value.is_same(expected) || is_void(&edited.value) && is_void(expected);
+        if !is_expected {
+            return Err(unsupported(path));
         }
-        self.edits.become_text(&text);
-        self.text = text;
-        self.value = expected;
+        self.parsed = Rc::new(edited);
+        self.is_changed = true;
         Ok(())
     }
+}
+
+fn unsupported(path: &[Key]) -> EcoString {
+    let name = named(path);
+    eco_format!(
+        "kilter cannot edit {name} without changing other values: the file has a notation that is not supported, such \
+         as an anchor with aliases; edit it by hand, or declare the `file`"
+    )
 }
 
 /// Returns true for an empty document: a reader cannot tell an empty mapping from nothing.

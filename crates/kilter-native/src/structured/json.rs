@@ -175,14 +175,13 @@ pub(super) fn quoted(text: &str) -> String {
 ///
 /// # Errors
 /// If the path does not lead to a mapping or a list.
-pub(super) fn set(text: &str, path: &[Key], value: &Value) -> Result<String, EcoString> {
-    let root = parse(text)?;
+pub(super) fn set(text: &str, root: &TreeNode, path: &[Key], value: &Value) -> Result<String, EcoString> {
     let Some((key, parents)) = path.split_last() else {
         let is_alone = root.span.is_empty();
         let new = rendered(value, &Layout::Lines(String::new()), unit(text));
         let end = if is_alone && !text.is_empty() && !text.ends_with('\n') { "\n" } else { "" };
         let tail = if is_alone { "\n" } else { "" };
-        return Ok(spliced(text, &[(root.span, &format!("{end}{new}{tail}"))]));
+        return Ok(spliced(text, &[(root.span.clone(), &format!("{end}{new}{tail}"))]));
     };
     let parent = root.at(parents)?;
     let layout = flow::layout(text, parent, Comments::Slashes);
@@ -211,8 +210,7 @@ fn replaced(text: &str, old: &Range<usize>, value: &Value, layout: &Layout) -> S
 ///
 /// # Errors
 /// If there is none.
-pub(super) fn remove(text: &str, path: &[Key]) -> Result<String, EcoString> {
-    let root = parse(text)?;
+pub(super) fn remove(text: &str, root: &TreeNode, path: &[Key]) -> Result<String, EcoString> {
     let Some((key, parents)) = path.split_last() else { return Err("the whole document cannot be removed".into()) };
     let parent = root.at(parents)?;
     let index = parent.position(key).ok_or_else(|| eco_format!("there is no {key}"))?;

@@ -131,16 +131,14 @@ impl PartType for Structured {
         let format = format(should).ok_or("its format is not known")?;
         let mut path = keys::path(should.get("key"))?;
         let wanted = should.get("value").map(Value::expose).unwrap_or_default();
-        // A failed edit must not leave a part of it.
-        let mut copy = edits.clone();
-        let mut document = Document::new(format, &mut copy)?;
+        let mut document = Document::new(format, edits)?;
         let found = document.get(&path).cloned();
         let is_merged = is_merged(should);
         match is_absent(should) {
             true => document.remove(&path)?,
             false => document.assign(&mut path, &wanted, is_merged)?,
         }
-        *edits = copy;
+        document.store();
         Ok(match found {
             Some(value) => {
                 let value = if is_merged { keys::restricted(&value, &wanted) } else { value };

@@ -6,7 +6,11 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
 use super::keys::Key;
 
-fn document(text: &str) -> Result<DocumentMut, EcoString> {
+/// Parses a document.
+///
+/// # Errors
+/// If the text is not TOML.
+pub(super) fn parse(text: &str) -> Result<DocumentMut, EcoString> {
     text.parse().map_err(|error: toml_edit::TomlError| {
         let at = error.span().map_or(0, |span| span.start);
         eco_format!("not valid TOML at {}: {}", super::tree::place(text, at), error.message())
@@ -14,11 +18,8 @@ fn document(text: &str) -> Result<DocumentMut, EcoString> {
 }
 
 /// Returns the value of a document. Dates and times are texts.
-///
-/// # Errors
-/// If the text is not TOML.
-pub(super) fn parse(text: &str) -> Result<Value, EcoString> {
-    Ok(read(document(text)?.as_item()))
+pub(super) fn value(document: &DocumentMut) -> Value {
+    read(document.as_item())
 }
 
 fn read(item: &Item) -> Value {
@@ -97,8 +98,8 @@ fn at<'d>(root: &'d mut Item, path: &[Key]) -> Result<&'d mut Item, EcoString> {
 ///
 /// # Errors
 /// If TOML cannot express the value.
-pub(super) fn set(text: &str, path: &[Key], value: &Value) -> Result<String, EcoString> {
-    let mut document = document(text)?;
+pub(super) fn set(document: &DocumentMut, path: &[Key], value: &Value) -> Result<String, EcoString> {
+    let mut document = document.clone();
     let Some((key, parents)) = path.split_last() else { return Err("the whole document is a table".into()) };
     let parent = at(document.as_item_mut(), parents)?;
     match (parent, key) {
@@ -179,8 +180,8 @@ fn push(items: &mut Array, mut new: toml_edit::Value) {
 ///
 /// # Errors
 /// If there is none.
-pub(super) fn remove(text: &str, path: &[Key]) -> Result<String, EcoString> {
-    let mut document = document(text)?;
+pub(super) fn remove(document: &DocumentMut, path: &[Key]) -> Result<String, EcoString> {
+    let mut document = document.clone();
     let Some((key, parents)) = path.split_last() else { return Err("the whole document cannot be removed".into()) };
     let parent = at(document.as_item_mut(), parents)?;
     match (parent, key) {

@@ -7,7 +7,7 @@ use super::flow::{self, Comments, Layout};
 use super::json;
 use super::keys::Key;
 use super::tree::{Content, Style, TreeNode, is_first, line_end, line_start, spliced, unit};
-use super::yaml_tree::{colon, column, dash, parse, plain};
+use super::yaml_tree::{colon, column, dash, plain};
 
 /// Words that are no texts in some version of YAML.
 const WORDS: [&str; 12] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "~", "=", "<<"];
@@ -139,10 +139,9 @@ fn joined(lines: &[String]) -> String {
 ///
 /// # Errors
 /// If the path does not lead to a mapping or a list, or the notation is not supported.
-pub(super) fn set(text: &str, path: &[Key], value: &Value) -> Result<String, EcoString> {
-    let root = parse(text)?;
-    let indents = Indents::of(text, &root);
-    let Some((key, parents)) = path.split_last() else { return Ok(begun(text, &root, value, &indents)) };
+pub(super) fn set(text: &str, root: &TreeNode, path: &[Key], value: &Value) -> Result<String, EcoString> {
+    let indents = Indents::of(text, root);
+    let Some((key, parents)) = path.split_last() else { return Ok(begun(text, root, value, &indents)) };
     let parent = root.at(parents)?;
     match (parent.style(), parent.position(key)) {
         (Style::Flow, Some(index)) => {
@@ -248,8 +247,7 @@ fn replaced(
 ///
 /// # Errors
 /// If there is none, or the notation is not supported.
-pub(super) fn remove(text: &str, path: &[Key]) -> Result<String, EcoString> {
-    let root = parse(text)?;
+pub(super) fn remove(text: &str, root: &TreeNode, path: &[Key]) -> Result<String, EcoString> {
     let Some((key, parents)) = path.split_last() else { return Err("the whole document cannot be removed".into()) };
     let parent = root.at(parents)?;
     let index = parent.position(key).ok_or_else(|| eco_format!("there is no {key}"))?;
@@ -262,7 +260,7 @@ pub(super) fn remove(text: &str, path: &[Key]) -> Result<String, EcoString> {
             Content::List(..) => Value::array([]),
             _ => Value::hash::<EcoString>([]),
         };
-        return set(text, parents, &empty);
+        return set(text, root, parents, &empty);
     }
     let is_list = matches!(parent.content, Content::List(..));
     let start_of = |index: usize| match is_list {

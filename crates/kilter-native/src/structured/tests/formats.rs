@@ -25,6 +25,7 @@ fn edited(format: Format, text: &str, path: &str, new: &str) -> Result<String, S
         new => document.assign(&mut steps(path), &value(new), false),
     };
     done.map_err(String::from)?;
+    document.store();
     Ok(String::from_utf8(edits.bytes()).unwrap())
 }
 

@@ -93,6 +93,7 @@ fn edits_are_exact(format: Format, noise: &[(&str, &str)]) {
                     document.assign(&mut path, &value, random.below(4) == 0)
                 }
             };
+            document.store();
             let diff = edits.diff("/x");
             if let Err(why) = done {
                 panic!("seed {seed}, step {step}: {why}\n{path:?}\n{text}\n{diff:?}");

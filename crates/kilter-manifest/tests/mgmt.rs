@@ -11,7 +11,7 @@ use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema,
 /// Types that take whatever they are given.
 struct AnyTypes(Vec<TypeSchema>);
 
-const TYPES: [(&str, &str, &str); 18] = [
+const TYPES: [(&str, &str, &str); 19] = [
     (
         "exec",
         "name",
@@ -32,6 +32,7 @@ const TYPES: [(&str, &str, &str); 18] = [
     ("mount", "name", "ensure device fstype options dump pass"),
     ("line", "name", "ensure path line create"),
     ("net", "name", "ensure addresses gateway"),
+    ("structured", "name", "ensure path format key value"),
     ("sysctl", "name", "value live kept"),
     ("timer", "name", "interval"),
     ("value", "name", "any"),
@@ -138,6 +139,16 @@ fn mgmt_kinds_map_to_types() {
             "line[x] {ensure: present, path: /etc/x, line: a b, create: true}",
         ),
         (
+            "json:edit",
+            "store: file:///etc/x, edits: ['.a.\"b c\"[1] = {\"d\": [true, null, \"1\"]}']",
+            "structured[x] {path: /etc/x, format: json, key: [a, b c, 1], value: {d: [true, undef, 1]}}",
+        ),
+        (
+            "json:edit",
+            "store: /etc/x, edits: ['del( .[\"a\"].b )']",
+            "structured[x] {path: /etc/x, format: json, key: [a, b], ensure: absent}",
+        ),
+        (
             "mount",
             "state: exists, device: /dev/x, type: ext4, options: {ro: '', size: 1g}, freq: 0, passno: 2",
             "mount[x] {ensure: mounted, device: /dev/x, fstype: ext4, dump: 0, pass: 2, options: ro,size=1g}",
@@ -172,6 +183,15 @@ fn mgmt_kinds_map_to_types() {
     ] {
         assert_eq!(lowered(kind, fields), expected, "{kind} {fields}");
     }
+}
+
+#[test]
+fn edits_of_a_json_file_keep_their_order() {
+    let catalog =
+        catalog("graph: g\nresources:\n  json:edit:\n  - {name: /etc/x, edits: ['.a = 1', '.b = 2', 'del(.c)']}\n");
+    let references: Vec<String> = catalog.resources.iter().map(|resource| resource.reference.to_string()).collect();
+    assert_eq!(references, ["structured[/etc/x (edit 1)]", "structured[/etc/x (edit 2)]", "structured[/etc/x]"]);
+    assert_eq!(catalog.relations.len(), 2);
 }
 
 #[test]
@@ -376,6 +396,15 @@ fn broken_graphs_report_expected_problems_with_places() {
             &[("there is nothing to set", "4:12")],
         ),
         ("graph: g\nresources:\n  sysctl:\n  - {name: a.b}\n", &[("needs a value", "4:12")]),
+        ("graph: g\nresources:\n  json:edit:\n  - {name: /x}\n", &[("needs edits", "4:12")]),
+        (
+            "graph: g\nresources:\n  json:edit:\n  - {name: etcd://x, edits: ['.a = 1']}\n",
+            &[("not the absolute path", "4:12")],
+        ),
+        (
+            "graph: g\nresources:\n  json:edit:\n  - {name: /x, edits: ['.a = .b', '.a == 1']}\n",
+            &[("not an edit that kilter understands", "4:24")],
+        ),
         (
             "graph: g\nresources:\n  sysctl:\n  - {name: a.b, value: '1', path: /x}\n",
             &[("nothing like `path`", "4:29")],

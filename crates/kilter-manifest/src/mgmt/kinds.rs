@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
-use super::{GraphReader, commands, files, timers};
+use super::{GraphReader, commands, files, json_edits, timers};
 use crate::diagnostic::{Diagnostic, list};
 
 use Shape::{Any, Historical, Number, Text, Texts, Truth, Unsupported, Words};
@@ -21,7 +21,7 @@ pub(super) struct MgmtKind {
 }
 
 /// Kinds of mgmt without a type in kilter.
-pub(super) const LATER: [&str; 38] = [
+pub(super) const LATER: [&str; 37] = [
     "augeas",
     "aws:ec2",
     "bmc:firmware",
@@ -48,7 +48,6 @@ pub(super) const LATER: [&str; 38] = [
     "http:server:flag",
     "http:server:proxy",
     "http:server:ui",
-    "json:edit",
     "nspawn",
     "remote",
     "schedule",
@@ -62,12 +61,19 @@ pub(super) const LATER: [&str; 38] = [
     "virt:network:range",
 ];
 
-static KINDS: [MgmtKind; 21] = [
+static KINDS: [MgmtKind; 22] = [
     MgmtKind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
     MgmtKind { name: "exec", type_name: "exec", fields: EXEC, refreshes: false, lower: commands::lower },
     MgmtKind { name: "file", type_name: "file", fields: FILE, refreshes: false, lower: files::lower },
     MgmtKind { name: "group", type_name: "group", fields: GROUP, refreshes: false, lower: group },
     MgmtKind { name: "hostname", type_name: "hostname", fields: HOSTNAME, refreshes: false, lower: hostname },
+    MgmtKind {
+        name: "json:edit",
+        type_name: "structured",
+        fields: json_edits::FIELDS,
+        refreshes: false,
+        lower: json_edits::lower,
+    },
     MgmtKind { name: "kv", type_name: "kv", fields: KV, refreshes: true, lower: kv },
     MgmtKind { name: "line", type_name: "line", fields: LINE, refreshes: false, lower: line },
     MgmtKind { name: "mount", type_name: "mount", fields: MOUNT, refreshes: true, lower: mount },

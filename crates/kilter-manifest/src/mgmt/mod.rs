@@ -16,6 +16,7 @@ mod edges;
 mod emit;
 mod fields;
 mod files;
+mod json_edits;
 mod kinds;
 mod terms;
 mod timers;

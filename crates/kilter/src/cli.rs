@@ -166,6 +166,9 @@ pub(crate) enum Command {
     /// Print or write the manual pages
     #[command(after_help = examples::MAN)]
     Man(ManArgs),
+    /// Print words for the completion of a command line
+    #[command(hide = true)]
+    Complete(CompleteArgs),
 }
 
 /// Manifests of a command, with their variables and facts.
@@ -558,6 +561,14 @@ pub(crate) struct CompletionsArgs {
 pub(crate) enum Called {
     Kilter,
     Ralsh,
+}
+
+/// Arguments of `kilter complete`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CompleteArgs {
+    /// The words after the name of the program, up to the cursor
+    #[arg(value_name = "WORD", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
 }
 
 /// Arguments of `kilter man`.

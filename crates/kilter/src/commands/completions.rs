@@ -1,15 +1,18 @@
-//! `kilter completions`: completion scripts for shells.
+//! `kilter completions`: completion scripts for shells. clap generates them; those for bash, zsh and fish also call
+//! `kilter complete` for the names of types, resources and attributes.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
-use kilter_model::{Behaviour, TypeSchema};
 use kilter_provider::Registry;
 
 use crate::cli::{Called, Cli, CompletionsArgs};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, providers, ralsh};
+
+/// Beginning of the last lines of the generated script for zsh. `completion.zsh` replaces these lines.
+const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_kilter\" ]";
 
 pub(crate) fn run(args: &CompletionsArgs, session: &Session) -> Exit {
     match (args.called, args.shell) {
@@ -25,36 +28,17 @@ pub(crate) fn run(args: &CompletionsArgs, session: &Session) -> Exit {
     };
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(&registry), "kilter", &mut script);
-    if args.shell == Shell::Fish {
-        script.extend(fish(&registry).into_bytes());
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    match args.shell {
+        Shell::Bash => script += concat!("\n", include_str!("../words.bash"), "\n", include_str!("completion.bash")),
+        Shell::Zsh => match script.rfind(ZSH_END) {
+            Some(end) => script.replace_range(end.., include_str!("completion.zsh")),
+            None => return output::fail("the generated script for zsh has another end than expected"),
+        },
+        Shell::Fish => script += include_str!("completion.fish"),
+        _ => {}
     }
-    output::bytes(&script)
-}
-
-/// Returns additions to the generated script for fish: types, and the attributes of a type for `set`.
-fn fish(registry: &Registry) -> String {
-    let schemas: Vec<&TypeSchema> = registry.types().map(|provider| provider.schema()).collect();
-    let types: Vec<&str> = schemas.iter().map(|schema| schema.name.as_str()).collect();
-    let types = types.join(" ");
-    let mut script = String::new();
-    for command in ["get", "set", "types"] {
-        let condition =
-            format!("__fish_kilter_using_subcommand {command}; and not __fish_seen_subcommand_from {types}");
-        script += &format!("complete -c kilter -n \"{condition}\" -f -a \"{types}\"\n");
-    }
-    for schema in schemas {
-        let condition = format!("__fish_kilter_using_subcommand set; and __fish_seen_subcommand_from {}", schema.name);
-        let settable = |behaviour: Behaviour| !matches!(behaviour, Behaviour::Namevar | Behaviour::ReadOnly);
-        for attribute in schema.attributes.iter().filter(|attribute| settable(attribute.behaviour)) {
-            let allowed = attribute.data_type.allowed();
-            let words: Vec<String> = match allowed.is_empty() {
-                true => vec![format!("{}=", attribute.name)],
-                false => allowed.iter().map(|word| format!("{}={word}", attribute.name)).collect(),
-            };
-            script += &format!("complete -c kilter -n \"{condition}\" -a \"{}\"\n", words.join(" "));
-        }
-    }
-    script
+    output::bytes(script.as_bytes())
 }
 
 /// Returns the command with the existing types as values of `TYPE`.

@@ -4,6 +4,7 @@ pub(crate) mod act;
 pub(crate) mod apply;
 pub(crate) mod check;
 pub(crate) mod clean;
+pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod explain;
 pub(crate) mod facts;
@@ -27,7 +28,7 @@ pub(crate) mod types;
 use clap::error::ErrorKind;
 use kilter_recording::RecordMode;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Global};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, providers};
@@ -35,7 +36,7 @@ use crate::{output, providers};
 /// Runs a command, in a session of its own if it needs one.
 pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
     let global = &cli.global;
-    let in_session = |command: &dyn Fn(&Session) -> Exit| {
+    let in_session_of = |global: &Global, command: &dyn Fn(&Session) -> Exit| {
         let session = match Session::open(global, record.clone()) {
             Ok(session) => session,
             Err(exit) => return exit,
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         session.close();
         exit
     };
+    let in_session = |command: &dyn Fn(&Session) -> Exit| in_session_of(global, command);
     match &cli.command {
         Command::Apply(args) => in_session(&|session| apply::run(args, session)),
         Command::Plan(args) => in_session(&|session| plan::run(args, session)),
@@ -71,6 +73,10 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         // The command that reads the log must not write to it.
         Command::History(args) => history::run(args, global),
         Command::Man(args) => man::run(args),
+        Command::Complete(args) => match complete::parse(args) {
+            Some((global, line)) => in_session_of(&global, &|session| complete::run(&line, session)),
+            None => Exit::Done,
+        },
     }
 }
 

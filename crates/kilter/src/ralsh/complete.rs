@@ -12,7 +12,7 @@ use crate::providers::Providers;
 use crate::session::Session;
 
 /// Completion for bash.
-pub(crate) const BASH: &str = include_str!("completion.bash");
+pub(crate) const BASH: &str = concat!(include_str!("../words.bash"), "\n", include_str!("completion.bash"));
 
 /// Kind of words to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,12 +56,12 @@ fn names(session: &Session, provider: &dyn Provider) -> Result<Vec<String>, Erro
     Ok(states.into_iter().map(|state| state.label().to_string()).collect())
 }
 
-fn is_settable(attribute: &AttributeSchema) -> bool {
+pub(crate) fn is_settable(attribute: &AttributeSchema) -> bool {
     !matches!(attribute.behaviour, Behaviour::Namevar | Behaviour::ReadOnly)
 }
 
 /// Returns `ATTRIBUTE=` with each of its values, or without a value if they cannot be listed.
-fn assignments(attribute: &AttributeSchema) -> Vec<String> {
+pub(crate) fn assignments(attribute: &AttributeSchema) -> Vec<String> {
     let allowed = match &*attribute.data_type.open() {
         DataType::Boolean(None) => vec!["true", "false"],
         _ => attribute.data_type.allowed(),

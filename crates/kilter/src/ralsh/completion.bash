@@ -3,29 +3,8 @@
 _ralsh() {
     COMPREPLY=()
     local -a words=() asked=() replies=()
-    local line=${COMP_LINE:0:COMP_POINT} word cur i type='' places=0 awaited='' ended=''
-
-    # bash splits words at = and :, which are put together here as they stand in the line.
-    for ((i = 0; i <= COMP_CWORD; i++)); do
-        word=${COMP_WORDS[i]}
-        if ((i == 0)) || [[ $line == [[:space:]]* ]]; then
-            line=${line#"${line%%[![:space:]]*}"}
-            words+=('')
-        fi
-        ((i == COMP_CWORD)) && word=$line
-        words[${#words[@]} - 1]+=$word
-        line=${line#"$word"}
-    done
-    cur=${words[${#words[@]} - 1]}
-
-    # What a shell would replace in a word is not replaced here: nothing is run to complete a line.
-    for ((i = 0; i < ${#words[@]}; i++)); do
-        [[ ${words[i]} == *['$`']* ]] && return
-        # shellcheck disable=SC2088
-        [[ ${words[i]} == '~/'* ]] && words[i]=$HOME/${words[i]:2}
-        words[i]=${words[i]//[\\\'\"]/}
-    done
-    cur=${words[${#words[@]} - 1]}
+    local word cur i type='' places=0 awaited='' ended=''
+    __kilter_split || return
 
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         word=${words[i]}
@@ -72,23 +51,7 @@ _ralsh() {
             [[ $word == "$cur"* ]] && replies+=("$word")
         done < <("${words[0]}" -l none "${asked[@]}" 2>/dev/null </dev/null)
     fi
-
-    # bash replaces only what follows the last character at which it splits words.
-    local prefix=$cur
-    case $cur in
-    *[=:]*)
-        prefix=${cur##*[=:]}
-        prefix=${cur%"$prefix"}
-        [[ $prefix == *= && $COMP_WORDBREAKS != *=* ]] && prefix=''
-        [[ $prefix == *: && $COMP_WORDBREAKS != *:* ]] && prefix=''
-        ;;
-    *) prefix='' ;;
-    esac
-    for word in "${replies[@]}"; do
-        [[ $word == *= ]] && compopt -o nospace 2>/dev/null
-        printf -v word '%q' "${word#"$prefix"}"
-        COMPREPLY+=("$word")
-    done
+    __kilter_offer
 }
 
 complete -F _ralsh ralsh

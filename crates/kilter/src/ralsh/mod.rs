@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 
-pub(crate) use complete::BASH;
+pub(crate) use complete::{BASH, assignments, is_settable};
 
 use self::args::Args;
 use self::emit::OutputFormat;

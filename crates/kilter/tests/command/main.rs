@@ -8,6 +8,7 @@ mod archive;
 mod careful;
 mod check;
 mod clean;
+mod completions;
 mod composite;
 mod config;
 mod contested;

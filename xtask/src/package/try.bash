@@ -132,6 +132,7 @@ END
 systemctl start kilter || true
 becomes "kilter removes its own package" bash -c "! dpkg -s kilter | grep -q '^Status: install ok'"
 becomes "and ends" bash -c '! pgrep -x kilter'
+becomes "systemd does not keep the unit as failed" bash -c '[ "$(systemctl is-failed kilter)" = inactive ]'
 holds "the rest of it is purged" dpkg -P kilter
 snapshot >/srv/after
 holds "only the declared file is left" content <(diff /srv/before /srv/after | grep '^[<>]' | cut -d ' ' -f 1,2) "> /etc/held"
@@ -171,6 +172,7 @@ END
 systemctl start kilter || true
 becomes "rpm: kilter removes its own package" bash -c '! rpm --force-debian -q kilter'
 becomes "rpm: and ends" bash -c '! pgrep -x kilter'
+becomes "rpm: systemd does not keep the unit as failed" bash -c '[ "$(systemctl is-failed kilter)" = inactive ]'
 
 holds "the archive unpacks" tar -C /usr/local --strip-components=1 -xzf "$(echo kilter-*-linux.tar.gz)"
 holds "its program runs" /usr/local/bin/kilter --version

@@ -166,6 +166,14 @@ impl EmptyHost {
         self.files()
     }
 
+    /// Runs a script in Python with the words of a command that name the manifests. Returns its output.
+    pub(crate) fn tried(&self, script: &str, texts: &[String]) -> Result<String, String> {
+        let manifests = self.write(texts)?;
+        let path = self.0.root().join("srv/trial.py");
+        std::fs::write(&path, script).map_err(|error| format!("{}: {error}", path.display()))?;
+        self.succeeds(&["bash", "-c", &format!("python3 /srv/trial.py {manifests}")])
+    }
+
     /// Returns the files of the host.
     pub(crate) fn files(&self) -> Result<State, String> {
         Ok(State::new(&self.succeeds(&["python3", "/srv/sources/state.py", "files"])?))

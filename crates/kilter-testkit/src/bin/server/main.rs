@@ -7,10 +7,13 @@
 //! - Nothing else changes on that host, compared with a host on which apt-get installs the same packages.
 //! - Each shuffle gives the same machine: files, packages, accounts, units, firewall, mounts, open ports.
 //!
+//! `--trial damages` and `--trial writers` try the host with the declared order instead.
+//!
 //! `--shuffles N` and `--graphs N` are the numbers of shuffles, `--seed S` is the seed of the first one.
 
 mod empty_host;
 mod others;
+mod trials;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,6 +21,7 @@ use std::time::Instant;
 
 use empty_host::{EmptyHost, Inputs, State};
 use kilter_testkit::declarations::Declarations;
+use trials::ServerTrial;
 
 /// Number of manifests of a shuffle.
 const FILES: usize = 7;
@@ -38,11 +42,12 @@ struct Arguments {
     shuffles: u64,
     graphs: u64,
     seed: u64,
+    trial: Option<ServerTrial>,
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let (mut program, mut repository, mut manifests) = (None, None, None);
-    let (mut shuffles, mut graphs, mut seed) = (3, 50, 1);
+    let (mut shuffles, mut graphs, mut seed, mut trial) = (3, 50, 1, None);
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
         let number = || value.parse().map_err(|_| format!("`{value}` is not a number for {word}"));
@@ -53,7 +58,8 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Arguments, Strin
             "--shuffles" => shuffles = number()?,
             "--graphs" => graphs = number()?,
             "--seed" => seed = number()?,
-            _ => return Err(format!("unknown option {word}; there are --shuffles, --graphs and --seed")),
+            "--trial" => trial = Some(ServerTrial::named(&value)?),
+            _ => return Err(format!("unknown option {word}; there are --shuffles, --graphs, --seed and --trial")),
         }
     }
     let needed =
@@ -63,10 +69,13 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Arguments, Strin
         needed(repository, "--repository")?,
         &needed(manifests, "--manifests")?,
     )?;
-    Ok(Arguments { inputs, shuffles, graphs, seed })
+    Ok(Arguments { inputs, shuffles, graphs, seed, trial })
 }
 
-fn run(Arguments { inputs, shuffles, graphs, seed }: &Arguments) -> Result<(), String> {
+fn run(Arguments { inputs, shuffles, graphs, seed, trial }: &Arguments) -> Result<(), String> {
+    if let Some(trial) = trial {
+        return trials::run(inputs, *trial);
+    }
     let declarations = Declarations::new(&inputs.texts);
     let seeds = |count: &u64| *seed..*seed + *count;
     let shuffled = |seed: u64| declarations.shuffled(FILES, &mut fastrand::Rng::with_seed(seed));

@@ -53,7 +53,8 @@ resources:
 ```
 
 A refresh requests the reboot: `notify` or `subscribe`. systemd reboots after `timeout` seconds, and all users get \
-a message before. `systemctl stop kilter-reboot.timer` cancels it.
+a message before. `systemctl stop kilter-reboot.timer` cancels it: a resource that waits for the reboot fails, and \
+requests it again in the next run.
 
 With `apply: immediately`, kilter waits for the reboot: resources that require it are not changed before, but \
 independent ones are. With `apply: finished`, kilter completes the run first.
@@ -200,10 +201,17 @@ impl RebootProvider {
         self.check()?;
         let boot = self.boot()?;
         let record = RebootRecord::read(cx, name)?.filter(|record| record.boot == boot);
-        let is_requested = record.is_some_and(|record| record.progress != RebootProgress::Due);
+        let progress = record.map(|record| record.progress);
+        let is_under_way = self.is_under_way();
         let timeout = should.get("timeout").and_then(Value::as_integer).unwrap_or(60);
         let message = EcoString::from(should.text("message").unwrap_or_default());
-        if is_requested && !(is_immediate(should) && self.is_under_way()) {
+        let is_requested = match progress {
+            Some(RebootProgress::Settled) => true,
+            // Without a countdown, somebody has cancelled the reboot of a run that was killed.
+            Some(RebootProgress::Requested) => is_under_way || !is_immediate(should),
+            Some(RebootProgress::Due) | None => false,
+        };
+        if is_requested && !(is_immediate(should) && is_under_way) {
             return Ok(vec!["a reboot has been requested in this boot already".into()]);
         }
         if !is_immediate(should) {
@@ -211,6 +219,7 @@ impl RebootProvider {
             self.reboots().insert(name.clone(), RebootStage::AtEnd { timeout, message });
             return Ok(vec![eco_format!("the machine reboots {timeout} s after the end of this run")]);
         }
+        let start = Instant::now();
         if !is_requested {
             RebootRecord { boot, progress: RebootProgress::Requested }.write(cx, name)?;
             self.reboots().insert(name.clone(), RebootStage::Requested);
@@ -221,7 +230,13 @@ impl RebootProvider {
             }
         }
         cx.log(kilter_provider::Level::Notice, "reboot", name, &format!("waits for the reboot in {timeout} s"));
-        wait(cx, Duration::from_secs(timeout.unsigned_abs()) + SHUTDOWN)?;
+        let countdown = Duration::from_secs(timeout.unsigned_abs());
+        let is_cancelled = || !is_requested && start.elapsed() < countdown && !self.is_under_way();
+        if wait(cx, countdown + SHUTDOWN, &is_cancelled)? {
+            self.reboots().remove(name);
+            RebootRecord::remove(cx, name)?;
+            return Err(eco_format!("the reboot was cancelled: {UNIT}.timer was stopped"));
+        }
         Ok(Vec::new())
     }
 
@@ -262,22 +277,25 @@ fn is_immediate(should: &Attributes) -> bool {
     should.text("apply") == Some("immediately")
 }
 
-/// Waits until the run is about to end, because the machine shuts down.
+/// Waits until the run is about to end, because the machine shuts down. Returns true if the reboot is cancelled before.
 ///
 /// # Errors
-/// If that does not happen.
-fn wait(cx: &Context<'_>, limit: Duration) -> Result<(), EcoString> {
+/// If neither happens.
+fn wait(cx: &Context<'_>, limit: Duration, is_cancelled: &dyn Fn() -> bool) -> Result<bool, EcoString> {
     let start = Instant::now();
     let interrupt = cx.interrupt();
     while !cx.is_stopping() && !interrupt.is_raised() {
         if start.elapsed() >= limit {
             return Err(eco_format!("the machine has not rebooted within {} s", limit.as_secs()));
         }
+        if is_cancelled() {
+            return Ok(true);
+        }
         let mut polled: Vec<PollFd<'_>> =
             interrupt.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).into_iter().collect();
         let _ = poll(&mut polled, Some(&INTERVAL));
     }
-    Ok(())
+    Ok(false)
 }
 
 impl Provider for RebootProvider {
@@ -295,6 +313,8 @@ impl Provider for RebootProvider {
         let one = |change: &Change<'_>| {
             let done = match (mode, change.should) {
                 (Mode::Preview, _) => self.check().map(|()| Vec::new()),
+                // Without a reason, there is no reboot.
+                (Mode::Apply, Some(_)) if change.differences.is_empty() && !change.refresh => Ok(Vec::new()),
                 (Mode::Apply, Some(should)) => self.reboot(cx, change.name, should),
                 (Mode::Apply, None) => Err("a reboot cannot be taken back".into()),
             };

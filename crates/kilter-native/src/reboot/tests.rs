@@ -87,9 +87,12 @@ fn refresh_reboots_once_and_the_next_run_continues() {
     assert_eq!(bench.due(&immediately), None);
     assert!(bench.acts(&immediately) && bench.refresh(&immediately).refreshed);
     assert_eq!(bench.fake.argvs(), [REQUEST, "wall now: in 5 s (systemctl stop kilter-reboot.timer cancels it)"]);
-    let again = bench.refresh(&immediately);
-    assert_eq!(again.notes, ["a reboot has been requested in this boot already"]);
-    assert_eq!(bench.requests(), 0, "a second refresh in the same boot has no effect");
+    bench.write(UNIT_FILE, "");
+    assert!(bench.refresh(&immediately).refreshed);
+    assert_eq!(bench.requests(), 0, "a second refresh during the countdown only waits");
+    let finished = should(&[("apply", "finished".into())]);
+    assert_eq!(bench.refresh(&finished).notes, ["a reboot has been requested in this boot already"]);
+    std::fs::remove_file(bench.fake.root.path().join(UNIT_FILE)).unwrap();
     // The run was killed before it recorded that the refresh is done.
     bench.boots("two");
     assert!(!bench.acts(&immediately), "the reboot has happened");
@@ -98,6 +101,25 @@ fn refresh_reboots_once_and_the_next_run_continues() {
     assert_eq!(bench.requests(), 1);
     bench.opens();
     assert_eq!(bench.due(&immediately), None);
+}
+
+#[test]
+fn cancelled_reboot_fails_and_is_requested_again() {
+    let bench = RebootBench::new();
+    let running = Context::empty().with_var_dir(Some(bench.state.path()));
+    for _ in 0..2 {
+        let name = "kernel".into();
+        // The fake starts no timer, as if it was stopped at once.
+        let failure = bench.provider.refresh(&running, Wanted::new(&name, Some(&should(&[])))).failure.unwrap();
+        assert!(failure.contains("was cancelled"), "{failure}");
+        assert_eq!(bench.requests(), 1);
+    }
+    // The run was killed during the countdown, which was cancelled then.
+    assert!(bench.refresh(&should(&[])).refreshed);
+    bench.opens();
+    assert_eq!(bench.requests(), 1);
+    assert!(bench.refresh(&should(&[])).refreshed);
+    assert_eq!(bench.requests(), 1);
 }
 
 #[test]
@@ -206,6 +228,8 @@ fn failed_request_leaves_no_record() {
 fn interrupt_ends_the_wait() {
     let flag = AtomicBool::new(true);
     let cx = Context::empty().with_interrupt(Interrupt::new(&flag, None));
-    assert_eq!(wait(&cx, Duration::from_secs(100)), Ok(()));
-    assert!(wait(&Context::empty(), Duration::ZERO).unwrap_err().contains("has not rebooted"));
+    assert_eq!(wait(&cx, Duration::from_secs(100), &|| true), Ok(false));
+    let none = Context::empty();
+    assert_eq!(wait(&none, Duration::from_secs(100), &|| true), Ok(true));
+    assert!(wait(&none, Duration::ZERO, &|| false).unwrap_err().contains("has not rebooted"));
 }

@@ -11,6 +11,7 @@ mod kernel_module;
 mod known_hosts;
 mod notify;
 mod parts;
+mod reboot;
 mod resources;
 mod ssh_key;
 mod sysctl;

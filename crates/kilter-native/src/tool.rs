@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, Invocation, Output, Termination};
-use kilter_provider::Context;
+use kilter_process::{Cancel, DEFAULT_PATH, Invocation, Output, Termination, which};
+use kilter_provider::{Context, Suitability};
 
 use crate::accounts::Runner;
 
@@ -13,6 +13,18 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Maximum number of output lines in a report.
 const MAX_REPORTED_LINES: usize = 10;
+
+/// Checks that programs are installed. The message names the package that contains them, if it is given.
+pub(crate) fn installed(programs: &[&str], package: Option<&str>) -> Suitability {
+    let is_missing = |program: &&&str| which(program.as_ref(), DEFAULT_PATH.as_ref()).is_none();
+    match (programs.iter().find(is_missing), package) {
+        (None, _) => Suitability::Suitable,
+        (Some(program), None) => Suitability::Unsuitable(eco_format!("there is no command {program}")),
+        (Some(program), Some(package)) => {
+            Suitability::Unsuitable(eco_format!("there is no command {program}: install the package {package}"))
+        }
+    }
+}
 
 /// Returns the means to cancel a command in flight.
 pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
@@ -63,6 +75,15 @@ pub(crate) fn failure(name: &str, finished: &Output, deadline: Duration, said: O
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_program_is_named_with_its_package() {
+        assert_eq!(installed(&["sh", "env"], None), Suitability::Suitable);
+        let unsuitable = |why: &str| Suitability::Unsuitable(why.into());
+        assert_eq!(installed(&["sh", "no-such"], None), unsuitable("there is no command no-such"));
+        let why = "there is no command no-such: install the package p";
+        assert_eq!(installed(&["no-such"], Some("p")), unsuitable(why));
+    }
 
     #[test]
     fn output_ending_has_last_nonempty_lines() {

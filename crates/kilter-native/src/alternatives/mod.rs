@@ -296,10 +296,7 @@ impl Provider for AlternativesProvider {
     crate::builtin::describe!("alternatives", "dpkg", schema, [relations, predict, watch]);
 
     fn suitable(&self) -> Suitability {
-        match kilter_process::which(PROGRAM.as_ref(), kilter_process::DEFAULT_PATH.as_ref()) {
-            Some(_) => Suitability::Suitable,
-            None => Suitability::Unsuitable(eco_format!("there is no command {PROGRAM}")),
-        }
+        tool::installed(&[PROGRAM], None)
     }
 
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {

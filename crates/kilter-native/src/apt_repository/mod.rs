@@ -22,6 +22,7 @@ use crate::file::whole::{self, AtomicRewrite};
 use crate::file::{lone, unpack};
 use crate::package::apt::{Apt, LISTS};
 use crate::state_files::StateFiles;
+use crate::tool;
 use crate::value_text::texts;
 use schema::{FIELDS, RepositoryForm, SIGNED_BY, expected_checksum, options, schema};
 use stanza::{Edit, Stanza};
@@ -394,10 +395,7 @@ impl Provider for AptRepositoryProvider {
     crate::builtin::describe!("apt_repository", "deb822", schema, [relations, predict, watch]);
 
     fn suitable(&self) -> Suitability {
-        match kilter_process::which("apt-get".as_ref(), kilter_process::DEFAULT_PATH.as_ref()) {
-            Some(_) => Suitability::Suitable,
-            None => Suitability::Unsuitable("there is no command apt-get".into()),
-        }
+        tool::installed(&["apt-get"], None)
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {

@@ -233,12 +233,7 @@ impl Provider for CaCertificateProvider {
     crate::builtin::describe!("ca_certificate", "debian", schema, [relations, predict, watch]);
 
     fn suitable(&self) -> Suitability {
-        match kilter_process::which(PROGRAM.as_ref(), kilter_process::DEFAULT_PATH.as_ref()) {
-            Some(_) => Suitability::Suitable,
-            None => Suitability::Unsuitable(eco_format!(
-                "there is no command {PROGRAM}: install the package ca-certificates"
-            )),
-        }
+        tool::installed(&[PROGRAM], Some("ca-certificates"))
     }
 
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {

@@ -18,6 +18,7 @@ use kilter_provider::{
 use crate::accounts::{Accounts, System};
 use crate::builtin::is_absent;
 use crate::file::whole;
+use crate::tool;
 use crate::user_files::{EntryTitle, UserFiles, own_name, prefix};
 use crate::value_text::sealed_like;
 use crontab::{Crontab, merged, problems};
@@ -171,11 +172,7 @@ impl Provider for CronProvider {
     crate::builtin::describe!("cron", "cron", schema, [relations, predict, watch]);
 
     fn suitable(&self) -> Suitability {
-        let path = std::ffi::OsStr::new(kilter_process::DEFAULT_PATH);
-        match kilter_process::which(std::ffi::OsStr::new(PROGRAM), path) {
-            None => Suitability::Unsuitable(eco_format!("there is no command {PROGRAM}")),
-            Some(_) => Suitability::Suitable,
-        }
+        tool::installed(&[PROGRAM], None)
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {

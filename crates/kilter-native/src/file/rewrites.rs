@@ -7,7 +7,7 @@ use kilter_model::{Attributes, Change, Outcome};
 use kilter_provider::{Context, redacted_outcome};
 use rustc_hash::FxHashMap;
 
-use super::whole::WholeError;
+use super::whole::{AtomicRewrite, WholeError};
 
 /// Maximum number of rewrites of a file that another program keeps changing.
 const MAX_ATTEMPTS: usize = 10;
@@ -28,6 +28,16 @@ impl From<EcoString> for RewriteError {
     fn from(why: EcoString) -> RewriteError {
         RewriteError::Text(why)
     }
+}
+
+/// Opens a file whose directory is missing: creates the directory.
+///
+/// # Errors
+/// If the system refuses.
+pub(crate) fn open_in_new_directory(path: &str) -> Result<AtomicRewrite, RewriteError> {
+    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+    std::fs::create_dir_all(directory).map_err(|error| eco_format!("cannot create {directory}: {error}"))?;
+    Ok(AtomicRewrite::open(path)?)
 }
 
 /// Repeats a rewrite as long as another program changes the file meanwhile, up to [`MAX_ATTEMPTS`].

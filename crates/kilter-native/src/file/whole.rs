@@ -27,7 +27,7 @@ use super::temporary_record::record;
 use super::validate_cmd::{self, ReportedPart};
 use super::{content, mode, temp_names};
 
-pub(crate) use super::rewrites::{RewriteError, change_all, change_files, rewritten};
+pub(crate) use super::rewrites::{RewriteError, change_all, change_files, open_in_new_directory, rewritten};
 
 /// Maximum size in bytes of a file, which is held in memory.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;

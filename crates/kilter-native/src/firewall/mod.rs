@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::accounts::System;
 use crate::builtin::is_absent;
-use crate::file;
+use crate::{file, tool};
 use boot::AtBoot;
 pub use rule::FirewallRuleProvider;
 use schema::schema;
@@ -174,11 +174,9 @@ impl Provider for FirewallProvider {
     crate::builtin::describe!("firewall", "nftables", schema, [relations, predict, explain, watch]);
 
     fn suitable(&self) -> Suitability {
-        let path = kilter_process::DEFAULT_PATH.as_ref();
-        match [PROGRAM, "unshare"].iter().find(|program| kilter_process::which(program.as_ref(), path).is_none()) {
-            Some(&PROGRAM) => Suitability::Unsuitable("there is no command nft: install the package nftables".into()),
-            Some(program) => Suitability::Unsuitable(eco_format!("there is no command {program}")),
-            None => Suitability::Suitable,
+        match tool::installed(&[PROGRAM], Some("nftables")) {
+            Suitability::Suitable => tool::installed(&["unshare"], None),
+            missing => missing,
         }
     }
 

@@ -161,10 +161,7 @@ impl KernelModuleProvider {
                     if table.bytes().is_empty() {
                         return Ok(());
                     }
-                    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-                    std::fs::create_dir_all(directory)
-                        .map_err(|error| eco_format!("cannot create {directory}: {error}"))?;
-                    AtomicRewrite::open(&path)?
+                    whole::open_in_new_directory(&path)?
                 }
                 file => file?,
             };

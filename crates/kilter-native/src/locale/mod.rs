@@ -297,12 +297,7 @@ impl Provider for LocaleProvider {
     crate::builtin::describe!("locale", "debian", schema, [relations, predict, watch]);
 
     fn suitable(&self) -> Suitability {
-        match kilter_process::which(GENERATOR.as_ref(), kilter_process::DEFAULT_PATH.as_ref()) {
-            Some(_) => Suitability::Suitable,
-            None => {
-                Suitability::Unsuitable(eco_format!("there is no command {GENERATOR}: install the package locales"))
-            }
-        }
+        tool::installed(&[GENERATOR], Some("locales"))
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {

@@ -209,12 +209,7 @@ impl Provider for MountProvider {
     crate::builtin::describe!("mount", "fstab", schema, [relations, refresh, predict, watch]);
 
     fn suitable(&self) -> Suitability {
-        let path = std::ffi::OsStr::new(kilter_process::DEFAULT_PATH);
-        let is_missing = |program: &&&str| kilter_process::which(std::ffi::OsStr::new(**program), path).is_none();
-        match PROGRAMS.iter().find(is_missing) {
-            Some(program) => Suitability::Unsuitable(eco_format!("there is no command {program}")),
-            None => Suitability::Suitable,
-        }
+        tool::installed(&PROGRAMS, None)
     }
 
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {

@@ -95,5 +95,5 @@ pub(super) fn schema() -> TypeSchema {
             Behaviour::ReadOnly,
             "Options that the kernel shows for the mount: `rw,noatime`.",
         )
-        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter])
+        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }

@@ -22,6 +22,7 @@ use kilter_provider::{
 use rustc_hash::FxHashMap;
 
 use crate::accounts::System;
+use crate::tool;
 use crate::value_text::sealed_like;
 use apt::{Apt, LISTS, Policy};
 use schema::schema;
@@ -239,14 +240,11 @@ impl Provider for PackageProvider {
     crate::builtin::describe!("package", "apt", schema, [relations, owner, predict, watch]);
 
     fn suitable(&self) -> Suitability {
-        let path = std::ffi::OsStr::new(kilter_process::DEFAULT_PATH);
-        let is_missing = |program: &&&str| kilter_process::which(std::ffi::OsStr::new(**program), path).is_none();
-        match PROGRAMS.iter().find(is_missing) {
-            Some(program) => Suitability::Unsuitable(eco_format!("there is no command {program}")),
-            None if !self.database.exists() => {
+        match tool::installed(&PROGRAMS, None) {
+            Suitability::Suitable if !self.database.exists() => {
                 Suitability::Unsuitable(eco_format!("there is no {}", self.database.path().display()))
             }
-            None => Suitability::Suitable,
+            found => found,
         }
     }
 

@@ -180,10 +180,7 @@ impl SysctlProvider {
                 if !all.iter().any(|planned| matches!(planned.boot, BootChange::Set(_))) {
                     return Ok(Vec::new());
                 }
-                let directory = self.root.join(DIRECTORY);
-                let made = std::fs::create_dir_all(&directory);
-                made.map_err(|error| eco_format!("cannot create {}: {error}", directory.display()))?;
-                AtomicRewrite::open(&path)?
+                whole::open_in_new_directory(&path)?
             }
             file => file?,
         };

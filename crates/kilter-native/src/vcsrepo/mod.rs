@@ -19,6 +19,7 @@ use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System, number};
 use crate::file::directory;
+use crate::tool;
 use crate::value_text::sealed_like;
 use converge::Convergence;
 use found::{RemoteTarget, Target, WorkTree, changed_submodules, local_target, remote_target};
@@ -289,10 +290,7 @@ impl Provider for VcsrepoProvider {
     crate::builtin::describe!("vcsrepo", "git", schema, [read_one, scheduling, relations, predict, watch]);
 
     fn suitable(&self) -> Suitability {
-        match kilter_process::which("git".as_ref(), kilter_process::DEFAULT_PATH.as_ref()) {
-            Some(_) => Suitability::Suitable,
-            None => Suitability::Unsuitable("there is no command git".into()),
-        }
+        tool::installed(&["git"], None)
     }
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {

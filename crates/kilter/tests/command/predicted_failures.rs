@@ -130,3 +130,12 @@ fn fallback_output_is_not_used_for_refreshed_or_changed_command() {
     planned(&place, &made.replace("touch DIR/made", "echo else; touch DIR/made"));
     assert_eq!((place.run(&["apply", "m.yaml"]).code, out().as_str()), (4, "real"));
 }
+
+#[test]
+fn missing_mount_point_is_predicted_unless_it_is_declared() {
+    let place = Place::new();
+    let mount = "  mount[DIR/missing]: {ensure: mounted, device: tmpfs, fstype: tmpfs}\n";
+    let plan = planned(&place, mount);
+    assert!(plan.code == 4 && plan.stdout.contains("missing is not a directory: declare `file["), "{plan:?}");
+    only_changes(&place, &format!("{mount}  file[DIR/missing]: {{ensure: directory}}\n"));
+}

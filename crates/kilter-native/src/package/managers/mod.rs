@@ -24,7 +24,7 @@ use kilter_provider::{
 use super::schema::maximum_age;
 use super::{expand, is_removal};
 use crate::accounts::System;
-use crate::tool::{cancel, ending_of};
+use crate::tool::{self, cancel, ending_of};
 use crate::value_text::texts;
 use table::{MANAGERS, Manager, ManagerRow, split_architecture};
 
@@ -331,7 +331,7 @@ fn title(rows: &[ManagerRow], row: &ManagerRow) -> EcoString {
 
 fn failure(program: &str, output: &Output, limit: Duration) -> EcoString {
     let said = ending_of(&output.stderr.text()).or_else(|| ending_of(&output.stdout.text()));
-    crate::tool::failure(program, output, limit, said)
+    tool::failure(program, output, limit, said)
 }
 
 impl Provider for ManagedPackageProvider {
@@ -363,12 +363,7 @@ impl Provider for ManagedPackageProvider {
     }
 
     fn suitable(&self) -> Suitability {
-        let path = std::ffi::OsStr::new(kilter_process::DEFAULT_PATH);
-        let is_missing = |program: &&&str| kilter_process::which(std::ffi::OsStr::new(**program), path).is_none();
-        match self.manager.programs.iter().find(is_missing) {
-            Some(program) => Suitability::Unsuitable(eco_format!("there is no command {program}")),
-            None => Suitability::Suitable,
-        }
+        tool::installed(self.manager.programs, None)
     }
 
     fn preference(&self) -> Preference {

@@ -88,6 +88,7 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
     (&["sshkey", "known_host", "ssh_known_hosts", "ssh_known_hosts_entry"], "known_hosts", ""),
     (&["kmod", "modprobe", "kmod::load", "kernel_modules", "kernelmodule"], "kernel_module", ""),
     (&["power_state", "restart_machine", "shutdown"], "reboot", ""),
+    (&["systemd::timer", "systemd_timer_unit", "timers"], "systemd_timer", ""),
     (&["sysctl_param", "kernel_parameter"], "sysctl", ""),
     (&["msg", "print", "debug", "log", "echo"], "notify", ""),
 ];
@@ -228,6 +229,7 @@ pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
     ("kernel_module", &["persistent", "persist", "onboot"], "boot"),
     ("reboot", &["msg", "text"], "message"),
     ("reboot", &["delay", "pre_reboot_delay", "wait"], "timeout"),
+    ("systemd_timer", &["calendar", "schedule", "time"], "on_calendar"),
     ("sysctl", &["key", "param", "parameter"], "name"),
     ("sysctl", &["val"], "value"),
     (ANY, &["depends_on", "depends", "requires", "requisite", "after", "needs"], "require"),

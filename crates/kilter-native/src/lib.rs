@@ -47,6 +47,7 @@ mod ssh_key;
 mod state_files;
 mod structured;
 mod sysctl;
+mod systemd_timer;
 mod test;
 mod timer;
 mod timezone;
@@ -98,6 +99,7 @@ pub use service::ServiceProvider;
 pub use ssh_key::SshAuthorizedKeyProvider;
 pub use structured::StructuredProvider;
 pub use sysctl::SysctlProvider;
+pub use systemd_timer::SystemdTimerProvider;
 pub use test::TestProvider;
 pub use timer::TimerProvider;
 pub use timezone::TimezoneProvider;
@@ -152,6 +154,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(SshAuthorizedKeyProvider::sharing(accounts.clone())),
         Arc::new(StructuredProvider::sharing(turn)),
         Arc::new(SysctlProvider::default()),
+        Arc::new(SystemdTimerProvider::default()),
         Arc::new(TestProvider),
         Arc::new(TidyProvider::sharing(accounts.clone())),
         Arc::new(TimerProvider::new()),

@@ -71,6 +71,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("ssh_authorized_key"),
     of_type!("structured"),
     of_type!("sysctl"),
+    of_type!("systemd_timer"),
     of_type!("test"),
     of_type!("tidy"),
     of_type!("timer"),

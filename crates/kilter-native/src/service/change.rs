@@ -92,6 +92,20 @@ impl ServiceProvider {
         }
     }
 
+    /// Makes systemd read all unit files again, unless it has done so after the start of this call.
+    pub(crate) fn reload(&self, cx: &Context<'_>) -> Result<(), EcoString> {
+        let mut systemd = Systemd::open(&self.machine.sockets, cx).map_err(text)?;
+        self.reloads.reload(&mut systemd).map_err(text)
+    }
+
+    /// Returns true for each unit whose files have changed since systemd has read them.
+    pub(crate) fn need_reload(&self, cx: &Context<'_>, units: &[EcoString]) -> Result<Vec<bool>, EcoString> {
+        let need = |systemd: &mut Systemd<'_>| {
+            units.iter().map(|unit| systemd.boolean(unit, "NeedDaemonReload")).collect::<Result<Vec<bool>, _>>()
+        };
+        self.ask(cx, need).map_err(text)
+    }
+
     fn begin<'p, 'c>(&'p self, cx: &'p Context<'c>, name: &'p EcoString) -> Result<UnitChange<'p, 'c>, EcoString> {
         if let Some(problem) = unit::problem(name) {
             return Err(problem);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,15 +13,15 @@ use crate::accounts::fake::FakeRunner;
 
 /// A unit of the fake.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FakeUnit {
+pub(crate) struct FakeUnit {
     /// State of its file; empty if there is none.
-    pub(super) file: String,
-    pub(super) active: String,
+    pub(crate) file: String,
+    pub(crate) active: String,
     /// Result of the jobs that start it.
-    pub(super) result: String,
+    pub(crate) result: String,
     pub(super) service_type: String,
     /// True after its file has changed.
-    pub(super) needs_reload: bool,
+    pub(crate) needs_reload: bool,
     pub(super) can_reload: bool,
     /// True if its file has a section `[Install]`.
     pub(super) has_install: bool,
@@ -30,7 +31,7 @@ pub(super) struct FakeUnit {
 
 impl FakeUnit {
     /// Returns a stopped service that can be enabled.
-    pub(super) fn disabled() -> FakeUnit {
+    pub(crate) fn disabled() -> FakeUnit {
         let (file, active, result) = ("disabled".into(), "inactive".into(), "done".into());
         FakeUnit { file, active, result, service_type: "notify".into(), has_install: true, ..FakeUnit::default() }
     }
@@ -47,7 +48,7 @@ struct FakeState {
     opened: AtomicUsize,
 }
 
-pub(super) struct FakeSystemd {
+pub(crate) struct FakeSystemd {
     inner: Arc<FakeState>,
     pub(super) root: tempfile::TempDir,
     pub(super) runner: Arc<FakeRunner>,
@@ -58,7 +59,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl FakeSystemd {
-    pub(super) fn new(units: impl IntoIterator<Item = (&'static str, FakeUnit)>) -> FakeSystemd {
+    pub(crate) fn new(units: impl IntoIterator<Item = (&'static str, FakeUnit)>) -> FakeSystemd {
         let root = tempfile::tempdir().expect("there is room for a directory");
         let inner = Arc::new(FakeState::default());
         *lock(&inner.units) = units.into_iter().map(|(name, unit)| (name.to_owned(), unit)).collect();
@@ -82,7 +83,7 @@ impl FakeSystemd {
         FakeSystemd { inner, root, runner: Arc::default() }
     }
 
-    pub(super) fn provider(&self) -> ServiceProvider {
+    pub(crate) fn provider(&self) -> ServiceProvider {
         let socket = self.root.path().join("socket");
         ServiceProvider::on(ServiceHost {
             sockets: Sockets { private: socket.clone(), bus: socket },
@@ -93,20 +94,25 @@ impl FakeSystemd {
         })
     }
 
+    /// Adds a directory whose unit files a reload loads.
+    pub(crate) fn load_from(&self, directory: &Path) {
+        lock(&self.inner.directories).push(directory.display().to_string());
+    }
+
     pub(super) fn alias(&self, alias: &str, unit: &str) {
         lock(&self.inner.aliases).insert(alias.into(), unit.into());
     }
 
-    pub(super) fn unit(&self, name: &str) -> FakeUnit {
+    pub(crate) fn unit(&self, name: &str) -> FakeUnit {
         lock(&self.inner.units)[name].clone()
     }
 
-    pub(super) fn change(&self, name: &str, change: impl FnOnce(&mut FakeUnit)) {
+    pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut FakeUnit)) {
         change(lock(&self.inner.units).get_mut(name).expect("the test names a unit"));
     }
 
     /// Returns the changes that were requested since the last call.
-    pub(super) fn calls(&self) -> Vec<String> {
+    pub(crate) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.inner.calls))
     }
 
@@ -131,7 +137,7 @@ impl FakeSystemd {
     }
 
     /// Returns the state of all units as text.
-    pub(super) fn fingerprint(&self) -> String {
+    pub(crate) fn fingerprint(&self) -> String {
         format!("{:#?}", lock(&self.inner.units))
     }
 }
@@ -273,7 +279,14 @@ impl FakeState {
             "Get" => self.property(call),
             "Reload" => {
                 lock(&self.calls).push("reload".into());
-                lock(&self.units).values_mut().for_each(|unit| unit.needs_reload = false);
+                let directories = lock(&self.directories).clone();
+                let files = directories.iter().flat_map(std::fs::read_dir).flatten().flatten();
+                let files: Vec<String> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
+                let mut units = lock(&self.units);
+                for file in files.into_iter().filter(|file| unit::has_type(file)) {
+                    units.entry(file).or_insert_with(FakeUnit::disabled);
+                }
+                units.values_mut().for_each(|unit| unit.needs_reload = false);
                 answer(call, "", Body::default())
             }
             "EnableUnitFiles" | "DisableUnitFiles" | "MaskUnitFiles" | "UnmaskUnitFiles" => {

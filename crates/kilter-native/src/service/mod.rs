@@ -5,7 +5,7 @@
 mod bus;
 mod change;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod files;
 mod journal;
 mod read;

@@ -13,6 +13,7 @@ mod providers;
 mod purge;
 mod reboot;
 mod service;
+mod timers;
 mod units;
 
 use std::path::Path;

@@ -63,6 +63,8 @@ use std::sync::Arc;
 
 use kilter_provider::{Provider, World};
 
+use resources::PurgedProviders;
+
 pub use accounts::{RealRunner, Runner, System};
 pub use alternatives::AlternativesProvider;
 pub use apt_repository::AptRepositoryProvider;
@@ -110,31 +112,34 @@ pub use vcsrepo::VcsrepoProvider;
 /// Returns the providers of all built-in types on this machine, which shares `world` with others.
 pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     let accounts = Arc::new(accounts::Accounts::new(System::real()));
-    let purged: [Arc<dyn Provider>; 4] = [
-        Arc::new(CronProvider::sharing(System::real(), accounts.clone())),
-        Arc::new(GroupProvider::sharing(accounts.clone())),
-        Arc::new(HostProvider::default()),
-        Arc::new(UserProvider::sharing(accounts.clone())),
-    ];
     let (turn, packages) = (edit::Turn::default(), Arc::default());
     let trust = kilter_process::trust::TrustPolicy::current();
+    let purged = PurgedProviders {
+        cron: Arc::new(CronProvider::sharing(System::real(), accounts.clone())),
+        group: Arc::new(GroupProvider::sharing(accounts.clone())),
+        host: Arc::new(HostProvider::default()),
+        package: Arc::new(PackageProvider::sharing(System::real(), trust.clone(), Arc::clone(&packages))),
+        service: Arc::new(ServiceProvider::new()),
+        ssh_authorized_key: Arc::new(SshAuthorizedKeyProvider::sharing(accounts.clone())),
+        user: Arc::new(UserProvider::sharing(accounts.clone())),
+    };
     let managers: Vec<_> = package_managers(&System::real(), &trust).map(|one| Arc::new(one) as _).collect();
-    let [cron, group, host, user] = &purged;
+    let PurgedProviders { cron, group, host, package, service, ssh_authorized_key, user } = purged.clone();
     let mut all: Vec<Arc<dyn Provider>> = vec![
         Arc::new(AlternativesProvider::new(System::real())),
-        Arc::new(AptRepositoryProvider::sharing(System::real(), trust.clone(), Arc::clone(&packages))),
+        Arc::new(AptRepositoryProvider::sharing(System::real(), trust.clone(), packages)),
         Arc::new(ArchiveProvider::sharing(accounts.clone())),
         Arc::new(BlockProvider::sharing(Arc::clone(&turn))),
         Arc::new(CaCertificateProvider::new(System::real())),
-        cron.clone(),
+        cron,
         Arc::new(ExecProvider::sharing(accounts.clone())),
         Arc::new(ExportedProvider::new(Arc::clone(&world))),
         Arc::new(FileProvider::sharing(accounts.clone())),
         Arc::new(FilePartProvider),
         Arc::new(FirewallProvider::new(System::real())),
         Arc::new(FirewallRuleProvider),
-        group.clone(),
-        host.clone(),
+        group,
+        host,
         Arc::new(HostnameProvider::default()),
         Arc::new(IniProvider::sharing(Arc::clone(&turn))),
         Arc::new(KernelModuleProvider::new(System::real())),
@@ -146,12 +151,12 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(NetProvider::default()),
         Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),
-        Arc::new(PackageProvider::sharing(System::real(), trust, packages)),
+        package,
         Arc::new(PasswordProvider),
         Arc::new(RebootProvider::new(System::real())),
-        Arc::new(ResourcesProvider::sharing(System::real(), accounts.clone(), purged.clone())),
-        Arc::new(ServiceProvider::new()),
-        Arc::new(SshAuthorizedKeyProvider::sharing(accounts.clone())),
+        Arc::new(ResourcesProvider::sharing(System::real(), accounts.clone(), purged)),
+        service,
+        ssh_authorized_key,
         Arc::new(StructuredProvider::sharing(turn)),
         Arc::new(SysctlProvider::default()),
         Arc::new(SystemdTimerProvider::default()),
@@ -159,7 +164,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(TidyProvider::sharing(accounts.clone())),
         Arc::new(TimerProvider::new()),
         Arc::new(TimezoneProvider::default()),
-        user.clone(),
+        user,
         Arc::new(ValueProvider),
         Arc::new(VcsrepoProvider::sharing(accounts, System::real())),
     ];

@@ -25,6 +25,13 @@ pub trait PreviewContext: Sync {
     /// namevars. Values that become known during the run are missing.
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes>;
 
+    /// Returns true if a resource of a type is declared for which `is_meant` returns true. It gets the title and the
+    /// desired attributes.
+    fn declares(&self, type_name: &str, is_meant: &dyn Fn(&str, &Attributes) -> bool) -> bool {
+        let _ = (type_name, is_meant);
+        false
+    }
+
     /// Returns the same attributes if the run brings the resource to that state: it is no noop resource, and its
     /// policy is `repair`.
     fn enforced(&self, type_name: &str, name: &str) -> Option<&Attributes> {

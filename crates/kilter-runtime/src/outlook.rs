@@ -249,6 +249,14 @@ impl kilter_provider::PreviewContext for CallOutlook {
         self.resource(type_name, name).map(|resource| &resource.attributes)
     }
 
+    fn declares(&self, type_name: &str, is_meant: &dyn Fn(&str, &Attributes) -> bool) -> bool {
+        let prepared = self.prepared();
+        prepared.graph.vertices().map(|vertex| prepared.resource(vertex)).any(|resource| {
+            let reference = &resource.reference;
+            reference.type_name == type_name && is_meant(reference.title.as_str(), &resource.attributes)
+        })
+    }
+
     fn enforced(&self, type_name: &str, name: &str) -> Option<&Attributes> {
         let enforced = self.resource(type_name, name);
         let enforced =

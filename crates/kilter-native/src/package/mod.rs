@@ -3,6 +3,7 @@
 pub(crate) mod apt;
 mod lock;
 pub(crate) mod managers;
+mod needed;
 mod owned;
 mod schema;
 mod status;
@@ -19,7 +20,7 @@ use kilter_provider::{
     AutoEdge, Context, Declaration, Direction, Footprint, Forecast, Insync, Match, Mode, Owner, POLL, Predict,
     Provider, ProviderError, Query, Relations, Scope, Suitability, ValidationError, Wanted, Watch, WatchSource,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::accounts::System;
 use crate::tool;
@@ -50,6 +51,16 @@ impl PackageProvider {
     pub(crate) fn sharing(system: System, trust: TrustPolicy, turn: Arc<Mutex<()>>) -> PackageProvider {
         let database = Database::new(system.root().join("var/lib/dpkg"), trust.clone());
         PackageProvider { system, database, trust, turn }
+    }
+
+    /// Returns the names of installed packages that have to stay: those of the system, those that are wanted by their
+    /// name or by a unit that they contain, and all that these need.
+    pub(crate) fn needed(
+        &self,
+        is_wanted: &dyn Fn(&str) -> bool,
+        is_wanted_unit: &dyn Fn(&str) -> bool,
+    ) -> Result<FxHashSet<EcoString>, ProviderError> {
+        needed::needed(&self.database, &self.trust, is_wanted, is_wanted_unit)
     }
 
     fn path(&self, path: &str) -> PathBuf {

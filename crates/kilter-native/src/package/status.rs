@@ -125,23 +125,16 @@ impl Packages {
     }
 }
 
-/// Reads paragraphs of dpkg's database.
-fn read(file: File, packages: &mut Packages) -> io::Result<()> {
+/// Reads a file of dpkg's database. Passes on each line; an empty line ends a paragraph.
+fn read(file: File, add: &mut dyn FnMut(&[u8])) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(64 << 10, file.take(MAX_BYTES));
-    let mut paragraph = Paragraph::default();
     let mut line = Vec::with_capacity(1 << 10);
     loop {
         line.clear();
         let length = read_line(&mut reader, &mut line)?;
-        if line.is_empty() {
-            if let Some(row) = std::mem::take(&mut paragraph).row() {
-                packages.put(row);
-            }
-            if length == 0 {
-                break;
-            }
-        } else {
-            paragraph.add(&line);
+        add(&line);
+        if length == 0 {
+            break;
         }
     }
     match reader.into_inner().limit() {
@@ -289,27 +282,40 @@ impl Database {
     }
 
     fn read(&self) -> Result<Packages, ProviderError> {
-        let mut packages = Packages::default();
-        self.add(&self.path(), &mut packages)?;
-        // A running dpkg appends its changes here, and merges them into the main file later.
-        for path in self.journal() {
-            match self.add(&path, &mut packages) {
-                Err(_) if !path.exists() => {}
-                added => added?,
-            }
-        }
+        let (mut packages, mut paragraph) = (Packages::default(), Paragraph::default());
+        self.lines(&mut |line| match line.is_empty() {
+            true => std::mem::take(&mut paragraph).row().into_iter().for_each(|row| packages.put(row)),
+            false => paragraph.add(line),
+        })?;
         packages.finish();
         Ok(packages)
     }
 
-    fn add(&self, path: &Path, packages: &mut Packages) -> Result<(), ProviderError> {
+    /// Passes on each line of the database. An empty line ends a paragraph. A later paragraph of a package replaces an
+    /// earlier one.
+    ///
+    /// # Errors
+    /// If the database cannot be read, or another user can change it.
+    pub(super) fn lines(&self, add: &mut dyn FnMut(&[u8])) -> Result<(), ProviderError> {
+        self.add(&self.path(), add)?;
+        // A running dpkg appends its changes here, and merges them into the main file later.
+        for path in self.journal() {
+            match self.add(&path, add) {
+                Err(_) if !path.exists() => {}
+                added => added?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&self, path: &Path, add: &mut dyn FnMut(&[u8])) -> Result<(), ProviderError> {
         let failed =
             |error: &dyn std::fmt::Display| ProviderError::new(format!("cannot read {}: {error}", path.display()));
         let file = self.trust.open(path).map_err(|distrust| match distrust {
             Distrust::Io { source, .. } => failed(&source),
             distrust @ Distrust::Changeable { .. } => failed(&distrust),
         })?;
-        file.open().and_then(|file| read(file, packages)).map_err(|error| failed(&error))
+        file.open().and_then(|file| read(file, add)).map_err(|error| failed(&error))
     }
 
     /// Returns the files of the journal, the oldest first.

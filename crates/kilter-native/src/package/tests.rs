@@ -345,3 +345,56 @@ fn short_forms_and_contradictions_of_ensure() {
     let should = Attributes::from_iter([("ensure", "broken")]);
     assert_eq!(bench.provider.validate("x:all", &should, &[]).len(), 2);
 }
+
+#[test]
+fn needed_packages_are_those_of_the_system_and_of_declarations() {
+    let root = tempfile::tempdir().unwrap();
+    let dpkg = root.path().join("var/lib/dpkg");
+    fs::create_dir_all(dpkg.join("info")).unwrap();
+    let row = |name: &str, status: &str, more: &str| {
+        format!("Package: {name}\nStatus: {status}\nArchitecture: amd64\nVersion: 1\n{more}\n")
+    };
+    let there = "install ok installed";
+    let rows = [
+        row("base", there, "Essential: yes\nPre-Depends: libbase (>= 2) | libother:any\n"),
+        row("libbase", there, "Priority: optional\nDescription: one\n more\n Depends: stray\n"),
+        row("less", there, "Priority: important\n"),
+        row("kernel-1", there, "Section: non-free/kernel\n"),
+        row("grub-pc", there, ""),
+        row("held", "hold ok installed", ""),
+        row("web", there, "Depends: libweb, mta\nRecommends: extra\n"),
+        row("libweb", there, ""),
+        row("extra", there, ""),
+        row("exim", there, "Provides: mta (= 1)\nSuggests: stray\n"),
+        row("daemon", there, "Depends: libdaemon\n"),
+        row("libdaemon", there, ""),
+        row("stray", there, "Depends: libstray\n"),
+        row("libstray", "install ok half-configured", ""),
+        row("gone", "deinstall ok config-files", "Essential: yes\nDepends: stray\n"),
+    ];
+    fs::write(dpkg.join("status"), rows.concat()).unwrap();
+    fs::write(dpkg.join("info/daemon:amd64.list"), "/.\n/lib/systemd/system/daemond.service\n").unwrap();
+    fs::write(dpkg.join("info/stray.list"), "/usr/lib/systemd/system/stray.service\n").unwrap();
+    let provider = PackageProvider::new(System::new(root.path(), Arc::new(FakeApt::default())), TrustPolicy::any());
+    let needed = |wanted: &'static str, unit: &'static str| {
+        let mut needed: Vec<String> = provider
+            .needed(&|name| name == wanted, &|name| name == unit)
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        needed.sort_unstable();
+        needed.join(" ")
+    };
+    let system = "base grub-pc held kernel-1 less libbase";
+    assert_eq!(needed("", ""), system);
+    let sorted = |more: &str| {
+        let mut names: Vec<&str> = system.split(' ').chain(more.split(' ')).collect();
+        names.sort_unstable();
+        names.join(" ")
+    };
+    assert_eq!(needed("web", ""), sorted("web libweb extra exim"));
+    assert_eq!(needed("web:amd64", ""), sorted("web libweb extra exim"));
+    assert_eq!(needed("mta", ""), sorted("exim"));
+    assert_eq!(needed("", "daemond.service"), sorted("daemon libdaemon"));
+}

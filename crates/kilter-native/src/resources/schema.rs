@@ -4,7 +4,8 @@ use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
 use kilter_provider::ValidationError;
 
 const DESC: &str = "\
-Removes the resources of a type that are not declared: users, groups, entries of the hosts file, or cron entries.
+Removes the resources of a type that are not declared: users, groups, packages, SSH keys, entries of the hosts file, or \
+cron entries. Stops and disables services that are not declared.
 
 ```yaml
 resources:
@@ -17,13 +18,18 @@ resources:
     purge: true
     unless_uid: [1000]
     meta: { noop: true }
+  resources[package]:
+    purge: true
+    except: [vim, strace]
+    meta: { noop: true }
   host[db.example.org]:
     ip: 10.0.0.7
 ```
 
-The title is the name of the type. Each removal is an entry of the plan: look at the plan first. With `meta: { \
+The title is the name of the type. Each removal is an entry of the plan: read the plan first. With `meta: { \
 noop: true }`, kilter reports the undeclared resources and removes none. A resource that is declared in any way \
-stays: also with `noop`, `hidden` or a `policy`. A resource that `when` leaves out is not declared.
+stays: also with `noop`, `hidden` or a `policy`. A resource that `when` leaves out is not declared. `kilter run` also \
+removes at once what somebody adds by hand, such as a package.
 
 kilter never removes what belongs to the system:
 
@@ -32,15 +38,30 @@ kilter. Home directories stay. The program `userdel` refuses to remove a user wh
 - `group`: groups outside of `GID_MIN` to `GID_MAX`, and primary groups of existing users.
 - `host`: loopback and multicast addresses, such as those of `localhost` and of the machine itself.
 - `cron`: entries without a name, and `/etc/crontab` and `/etc/cron.d`.
+- `ssh_authorized_key`: keys without a comment, and keys of users outside of the range for people. kilter removes keys \
+of root only if the manifest declares a key of root.
+- `package` (dpkg): essential and protected packages, packages of the priorities `required`, `important` and \
+`standard`, packages on hold, kernels, and packages for the boot, the disks, the network and the SSH server. Further \
+packages that contain the unit of a declared service, programs that a declared resource needs, such as `git` for \
+`vcsrepo`, and all packages that a remaining package depends on or recommends. Configuration files stay.
+- `service`: services whose unit file is not in `/etc/systemd/system`. A package has brought these: purge \
+packages. Also services that a declared socket, path or timer starts, instances of templates, and the service of \
+kilter. The unit files stay.
 
-Other types cannot be purged. For packages, services, mounts and SSH keys, declare `ensure: absent`. For files, \
-declare `purge` of [`file`](file.md).
+Other types cannot be purged. For mounts and others, declare `ensure: absent`. For files, declare `purge` of \
+[`file`](file.md).
 
-**Automatic edges.** Cron entries are removed before users, and users before groups.";
+**Automatic edges.** Cron entries and SSH keys are removed before users, and users before groups. Packages and SSH keys \
+are removed after the declared ones exist.";
 
 pub(super) fn schema() -> TypeSchema {
     TypeSchema::new("resources", DESC)
-        .attribute("name", "Enum[cron, group, host, user]", Behaviour::Namevar, "Type of the resources: `user`.")
+        .attribute(
+            "name",
+            "Enum[cron, group, host, package, service, ssh_authorized_key, user]",
+            Behaviour::Namevar,
+            "Type of the resources: `user`.",
+        )
         .attribute("purge", "Boolean", Behaviour::Parameter, "True to remove undeclared resources.")
         .default(Value::Boolean(false))
         .attribute(

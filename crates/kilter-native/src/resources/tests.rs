@@ -20,6 +20,10 @@ impl PreviewContext for Declared {
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
         self.0.iter().find(|(of, named, _)| *of == type_name && *named == name).map(|(_, _, should)| should)
     }
+
+    fn declares(&self, type_name: &str, is_meant: &dyn Fn(&str, &Attributes) -> bool) -> bool {
+        self.0.iter().any(|(of, name, should)| *of == type_name && is_meant(name, should))
+    }
 }
 
 struct PurgeBench {
@@ -142,6 +146,72 @@ fn cron_entry_is_declared_with_its_user() {
     );
 }
 
+/// Returns true if a purge may remove a resource with these attributes.
+fn goes(bench: &PurgeBench, type_name: &str, name: &str, attributes: &[(&str, &str)], limits: &SystemLimits) -> bool {
+    let cx = Context::empty().with_outlook(&bench.declared);
+    let state = State::present(name, attributes.iter().copied().collect());
+    bench.provider.may_go(&cx, &state, type_name, &Attributes::new(), limits).unwrap()
+}
+
+#[test]
+fn keys_of_system_users_stay_and_root_is_never_locked_out() {
+    let mut bench = PurgeBench::new(&[]);
+    let may_go = |bench: &PurgeBench, user: &str| {
+        let limits = SystemLimits {
+            has_root_key: declares_root_key(&Context::empty().with_outlook(&bench.declared)),
+            ..SystemLimits::of(&bench.fake.system())
+        };
+        goes(bench, "ssh_authorized_key", "key", &[("user", user)], &limits)
+    };
+    let go = ["root", "postgres", "alice", "nobody", "gone"].map(|user| may_go(&bench, user));
+    assert_eq!(go, [false, false, true, false, false]);
+    let key = |ensure: &str| Attributes::from_iter([("user", "root"), ("ensure", ensure)]);
+    bench.declared.0.push(("ssh_authorized_key", "old", key("absent")));
+    assert!(!may_go(&bench, "root"));
+    bench.declared.0.push(("ssh_authorized_key", "new", key("present")));
+    assert!(may_go(&bench, "root"));
+}
+
+#[test]
+fn only_undeclared_services_of_the_administrator_are_stopped() {
+    let mut bench = PurgeBench::new(&[]);
+    let directory = bench.fake.root.path().join("etc/systemd/system");
+    std::fs::create_dir_all(directory.join("folder.service")).unwrap();
+    std::fs::create_dir_all(bench.fake.root.path().join("proc/self")).unwrap();
+    std::fs::write(bench.fake.root.path().join("proc/self/cgroup"), "0::/system.slice/own.service\n").unwrap();
+    for name in ["app.service", "own.service", "kilter.service", "template@.service", "app.timer"] {
+        std::fs::write(directory.join(name), "[Service]\n").unwrap();
+    }
+    std::fs::write(directory.join("timed.service"), "# systemd_timer[timed]: kilter writes this file").unwrap();
+    for (alias, target) in
+        [("alias.service", "app.service"), ("vendor.service", "/usr/lib/systemd/system/vendor.service")]
+    {
+        std::os::unix::fs::symlink(target, directory.join(alias)).unwrap();
+    }
+    let limits =
+        SystemLimits { units: local_units::find(&bench.fake.system()), ..SystemLimits::of(&bench.fake.system()) };
+    let is_local = |unit: &str| local_units::is_local(&bench.fake.system(), unit);
+    assert!(is_local("app.service") && !is_local("app") && !is_local("app.timer") && !is_local("ssh.service"));
+    assert_eq!(limits.units, [LocalUnit { name: "app".into(), aliases: vec!["alias".into()] }]);
+    let (running, enabled) = ([("ensure", "running")], [("ensure", "stopped"), ("enable", "true")]);
+    let stopped = [("ensure", "stopped"), ("enable", "static")];
+    assert!(goes(&bench, "service", "app", &running, &limits) && goes(&bench, "service", "app", &enabled, &limits));
+    assert!(!goes(&bench, "service", "app", &stopped, &limits) && !goes(&bench, "service", "ssh", &running, &limits));
+    for declared in [("service", "app"), ("service", "alias"), ("service", "app.socket"), ("systemd_timer", "app")] {
+        bench.declared.0 = vec![(declared.0, declared.1, Attributes::new())];
+        assert!(!goes(&bench, "service", "app", &running, &limits), "{declared:?}");
+    }
+}
+
+#[test]
+fn packages_that_a_declared_resource_needs_stay() {
+    let mut bench = PurgeBench::new(&[("vcsrepo", "/srv/x"), ("package", "nginx")]);
+    bench.declared.0.push(("package", "apache2", Attributes::from_iter([("ensure", "absent")])));
+    let cx = Context::empty().with_outlook(&bench.declared);
+    assert!(is_tool(&cx, "git") && !is_tool(&cx, "cron") && !is_tool(&cx, "gi"));
+    assert!(is_kept_present(&cx, "package", "nginx") && !is_kept_present(&cx, "package", "apache2"));
+}
+
 #[test]
 fn order_is_entries_then_users_then_groups() {
     let bench = PurgeBench::new(&[]);
@@ -150,7 +220,10 @@ fn order_is_entries_then_users_then_groups() {
         bench.provider.auto_edges(name, &Attributes::new(), &mut |edge| names.push(edge.name.to_owned()));
         names
     };
-    assert_eq!((first_of("group"), first_of("user")), (vec!["user".to_owned()], vec!["cron".to_owned()]));
+    assert_eq!(
+        (first_of("group"), first_of("user")),
+        (vec!["user".to_owned()], vec!["cron".to_owned(), "ssh_authorized_key".to_owned()])
+    );
     assert_eq!((first_of("cron"), first_of("host")), (vec![], vec![]));
 }
 
@@ -162,5 +235,5 @@ fn bad_values_are_refused() {
     assert_eq!(problems("host", &[("unless_uid", 1.into()), ("unless_system_user", 5.into())]).len(), 2);
     assert_eq!(problems("host", &[("unless_system_user", true.into())]), []);
     let name = &bench.provider.schema().find("name").unwrap().data_type;
-    assert!(name.check(&"user".into()).is_ok() && name.check(&"service".into()).is_err());
+    assert!(name.check(&"user".into()).is_ok() && name.check(&"mount".into()).is_err());
 }

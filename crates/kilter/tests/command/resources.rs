@@ -19,12 +19,16 @@ fn purge_of_hosts_is_planned_with_a_reason_for_each() {
 #[test]
 fn types_that_cannot_be_purged_are_refused() {
     let place = Place::new();
-    let text = "resources:\n  resources[service]: {purge: true}\n  \
+    let text = "resources:\n  resources[mount]: {purge: true}\n  \
                 resources[user]: {purge: true, unless_system_user: false}\n  \
                 resources[host]: {unless_uid: 5}\n";
     let refused = place.run(&["plan", &manifest(&place, text)]);
     assert_eq!(refused.code, 1, "{refused:?}");
-    for message in ["'host', 'user']", "never purges system users", "applies only to `resources[user]`"] {
+    for message in [
+        "'host', 'package', 'service', 'ssh_authorized_key', 'user']",
+        "never purges system users",
+        "applies only to `resources[user]`",
+    ] {
         assert!(refused.stderr.contains(message), "{message}: {}", refused.stderr);
     }
 }

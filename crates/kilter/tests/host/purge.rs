@@ -38,3 +38,94 @@ END",
         assert_eq!(host.run(&["kilter", "plan", "/srv/purge.yaml"]).code, 0);
     });
 }
+
+const SERVER: &str = "\
+resources:
+  package[app]: {ensure: present}
+  resources[package]: {purge: true, except: [tool]}
+  file[/etc/systemd/system/app.service]:
+    content: |
+      [Service]
+      ExecStart=sleep infinity
+      [Install]
+      WantedBy=multi-user.target
+  service[app]: {ensure: running, enable: true}
+  systemd_timer[job]: {command: 'sleep 1', on_calendar: daily}
+  resources[service]: {purge: true}
+  ssh_authorized_key[me@laptop]:
+    user: alice
+    type: ssh-ed25519
+    key: AAAAC3NzaC1lZDI1NTE5AAAAIBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB
+  resources[ssh_authorized_key]: {purge: true}
+";
+
+#[test]
+fn undeclared_packages_keys_and_services_go_and_the_system_stays() {
+    sandboxed("purge::undeclared_packages_keys_and_services_go_and_the_system_stays", || {
+        let host = host_with_kilter("purge");
+        host.bash(&format!(
+            "useradd -m alice
+            for user in alice root; do
+                home=$(getent passwd $user | cut -d: -f6); mkdir -p $home/.ssh; chmod 700 $home/.ssh
+                echo 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA old' \\
+                    >>$home/.ssh/authorized_keys
+                chown -R $user: $home/.ssh
+            done
+            package() {{
+                mkdir -p /srv/$1/DEBIAN /srv/$1/usr/share/$1
+                printf 'Package: %s\\nVersion: 1\\nArchitecture: all\\nMaintainer: me <me@example.org>\\n' $1 \\
+                    >/srv/$1/DEBIAN/control
+                printf 'Description: one\\nPriority: optional\\n%s' \"$2\" >>/srv/$1/DEBIAN/control
+                dpkg-deb --build /srv/$1 >/dev/null; dpkg -i /srv/$1.deb
+            }}
+            package applib ''
+            package app 'Depends: applib
+'
+            package tool ''
+            package straylib ''
+            package stray 'Depends: straylib
+'
+            printf '[Service]\\nExecStart=sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\n' \\
+                >/etc/systemd/system/stray.service
+            systemctl daemon-reload; systemctl enable --now stray
+            cat >/srv/purge.yaml <<'END'\n{SERVER}END"
+        ));
+        let before = host.bash("dpkg-query -W -f '${Package}\\n' | sort");
+        let plan = host.run(&["kilter", "plan", "/srv/purge.yaml"]);
+        assert_eq!(plan.code, 2, "{plan:?}");
+        for entry in [
+            "package[stray]: ensure: present → absent",
+            "package[straylib]: ensure: present → absent",
+            "service[stray]: ensure: running → stopped",
+            "service[stray]: enable: true → false",
+            "ssh_authorized_key[alice:old]: ensure: present → absent",
+        ] {
+            assert!(plan.stdout.contains(&format!("    {entry}")), "{entry}: {}", plan.stdout);
+        }
+        for kept in ["[app", "[tool]", "[root:old]", "openssh-server", "service[ssh]", "service[cron]"] {
+            let removals: Vec<&str> = plan.stdout.lines().filter(|line| line.starts_with("    ")).collect();
+            assert!(
+                !removals.iter().any(|line| line.contains(kept) && line.contains(" → absent")),
+                "{kept}: {removals:#?}"
+            );
+        }
+        let applied = host.run(&["kilter", "apply", "/srv/purge.yaml"]);
+        assert_eq!(applied.code, 0, "{applied:?}");
+        let after = host.bash("dpkg-query -W -f '${Package}\\n' | sort");
+        let gone: Vec<&str> = before.lines().filter(|name| !after.lines().any(|left| left == *name)).collect();
+        assert!(gone.contains(&"stray") && gone.contains(&"straylib"), "{gone:?}");
+        assert!(!gone.contains(&"app") && !gone.contains(&"applib") && !gone.contains(&"tool"), "{gone:?}");
+        println!("removed packages: {gone:?}");
+        host.bash(
+            "systemctl is-active --quiet app; ! systemctl is-active --quiet stray; ! systemctl is-enabled --quiet stray
+            systemctl is-active --quiet ssh cron; [ -e /etc/systemd/system/stray.service ]
+            systemctl is-active --quiet job.timer; systemctl start job
+            grep -q BBBB ~alice/.ssh/authorized_keys; ! grep -q ' old' ~alice/.ssh/authorized_keys
+            grep -q ' old' /root/.ssh/authorized_keys",
+        );
+        let again = host.run(&["kilter", "plan", "/srv/purge.yaml"]);
+        assert_eq!(again.code, 0, "{again:?}");
+        // The machine boots without the removed packages.
+        host.reboot();
+    });
+}

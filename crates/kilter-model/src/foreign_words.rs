@@ -89,6 +89,7 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
     (&["kmod", "modprobe", "kmod::load", "kernel_modules", "kernelmodule"], "kernel_module", ""),
     (&["power_state", "restart_machine", "shutdown"], "reboot", ""),
     (&["systemd::timer", "systemd_timer_unit", "timers"], "systemd_timer", ""),
+    (&["seboolean", "selinux_boolean", "selinux::boolean"], "selboolean", ""),
     (&["sysctl_param", "kernel_parameter"], "sysctl", ""),
     (&["msg", "print", "debug", "log", "echo"], "notify", ""),
 ];
@@ -229,6 +230,7 @@ pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
     ("kernel_module", &["persistent", "persist", "onboot"], "boot"),
     ("reboot", &["msg", "text"], "message"),
     ("reboot", &["delay", "pre_reboot_delay", "wait"], "timeout"),
+    ("selboolean", &["state", "ensure"], "value"),
     ("systemd_timer", &["calendar", "schedule", "time"], "on_calendar"),
     ("sysctl", &["key", "param", "parameter"], "name"),
     ("sysctl", &["val"], "value"),

@@ -41,6 +41,7 @@ mod password;
 mod proc_watch;
 mod reboot;
 mod resources;
+mod selboolean;
 mod service;
 mod shell_settings;
 mod ssh_key;
@@ -97,6 +98,7 @@ pub use package::managers::{ManagedPackageProvider, package_managers};
 pub use password::PasswordProvider;
 pub use reboot::RebootProvider;
 pub use resources::ResourcesProvider;
+pub use selboolean::SelbooleanProvider;
 pub use service::ServiceProvider;
 pub use ssh_key::SshAuthorizedKeyProvider;
 pub use structured::StructuredProvider;
@@ -155,6 +157,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(PasswordProvider),
         Arc::new(RebootProvider::new(System::real())),
         Arc::new(ResourcesProvider::sharing(System::real(), accounts.clone(), purged)),
+        Arc::new(SelbooleanProvider::new(System::real())),
         service,
         ssh_authorized_key,
         Arc::new(StructuredProvider::sharing(turn)),

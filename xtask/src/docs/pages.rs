@@ -67,6 +67,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("password"),
     of_type!("reboot"),
     of_type!("resources"),
+    of_type!("selboolean"),
     of_type!("service"),
     of_type!("ssh_authorized_key"),
     of_type!("structured"),

@@ -13,6 +13,7 @@ mod notify;
 mod parts;
 mod reboot;
 mod resources;
+mod selboolean;
 mod ssh_key;
 mod sysctl;
 mod system;

@@ -12,9 +12,9 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State};
 use kilter_process::Invocation;
 use kilter_provider::{
-    AutoEdge, Context, Direction, Effect, Footprint, Insync, Match, Mode, PathState, Predict, Provider, ProviderError,
-    Query, Redactor, Refresh, Relations, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink,
-    WatchSource, redacted_outcome,
+    AutoEdge, Context, Direction, Effect, Footprint, Forecast, Insync, Match, Mode, PathState, Predict, Provider,
+    ProviderError, Query, Redactor, Refresh, Relations, SideEffects, Suitability, ValidationError, Wanted, Watch,
+    WatchSink, WatchSource, redacted_outcome,
 };
 use rustc_hash::FxHashSet;
 
@@ -198,7 +198,10 @@ impl MountProvider {
         let is_mounted = should.text("ensure").is_none_or(|ensure| ensure == "mounted");
         let path = self.system.root().join(name.trim_start_matches('/'));
         let is_swap = [should.text("fstype"), change.is.attributes.text("fstype")].contains(&Some(SWAP));
-        if !is_mounted || is_swap || path.is_dir() || cx.outlook().may_change_before(change.name) {
+        // An earlier resource, such as the file of the mount point, may create it.
+        let may_come = cx.outlook().may_change_before(change.name)
+            || !matches!(cx.outlook().node(change.name, name), Forecast::Unchanged);
+        if !is_mounted || is_swap || path.is_dir() || may_come {
             return Ok(());
         }
         Err(eco_format!("the mount point {name} is not a directory: declare `file[{name}]` with `ensure: directory`"))

@@ -34,7 +34,7 @@ use all_tests::Simulation;
 
 const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | \
                      package [--try] | measure [--gates] [NAME...] | \
-                     server [--shuffles N] [--graphs N] [--seed S] | layers | type-names | docs [--check]";
+                     server [--shuffles N] [--graphs N] [--seed S] [--trial NAME] | layers | type-names | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();

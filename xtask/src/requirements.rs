@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 46] = [
+const REQUIREMENTS: [Requirement; 50] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
     Requirement { program: "age", package: "age" },
@@ -73,6 +73,10 @@ const REQUIREMENTS: [Requirement; 46] = [
     Requirement { program: "createrepo_c", package: "createrepo-c" },
     Requirement { program: "zypper", package: "zypper" },
     Requirement { program: "pacman", package: "pacman-package-manager" },
+    Requirement { program: "augtool", package: "augeas-tools" },
+    Requirement { program: "podman", package: "podman" },
+    Requirement { program: "crun", package: "crun" },
+    Requirement { program: "busybox", package: "busybox-static" },
     Requirement { program: "shellcheck", package: "shellcheck" },
     Requirement { program: "pyflakes3", package: "pyflakes3" },
 ];

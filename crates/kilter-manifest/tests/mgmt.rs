@@ -11,7 +11,10 @@ use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema,
 /// Types that take whatever they are given.
 struct AnyTypes(Vec<TypeSchema>);
 
-const TYPES: [(&str, &str, &str); 19] = [
+const TYPES: [(&str, &str, &str); 22] = [
+    ("augeas", "name", "lens incl changes"),
+    ("container", "name", "ensure image command environment ports"),
+    ("image", "name", "ensure"),
     (
         "exec",
         "name",
@@ -119,6 +122,19 @@ fn lowered(kind: &str, fields: &str) -> String {
 fn mgmt_kinds_map_to_types() {
     for (kind, fields, expected) in [
         ("noop", "comment: why", "noop[x] {comment: why}"),
+        (
+            "augeas",
+            "file: /etc/ssh/sshd_config, lens: Sshd.lns, sets: [{path: Port, value: 22}, {path: Banner, value: a b}]",
+            "augeas[x] {lens: Sshd.lns, incl: /etc/ssh/sshd_config, changes: [set Port \"22\", set Banner \"a b\"]}",
+        ),
+        (
+            "docker:container",
+            "state: running, image: nginx, cmd: [a, b], env: [A=b], ports: {tcp: {8080: 80}, udp: {53: 53}}, force: true",
+            "container[x] {ensure: running, image: nginx, command: [a, b], environment: [A=b], ports: [8080:80/tcp, \
+             53:53/udp]}",
+        ),
+        ("docker:container", "state: removed, apiversion: ''", "container[x] {ensure: absent}"),
+        ("docker:image", "state: exists", "image[x] {ensure: present}"),
         ("timer", "interval: 30", "timer[x] {interval: 30}"),
         ("password", "length: 8, saved: yes", "password[x] {length: 8, saved: true}"),
         ("print", "msg: hello, refresh_only: true", "notify[x] {message: hello, refreshonly: true}"),

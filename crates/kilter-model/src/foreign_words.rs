@@ -43,7 +43,6 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
         "structured",
         "",
     ),
-    (&["augeas"], "structured", "; `ini` and `line` edit other formats"),
     (&["lineinfile", "file_line", "file_replace", "append_if_no_line"], "line", ""),
     (&["command", "cmd", "shell", "script", "bash", "execute", "run", "raw"], "exec", ""),
     (&["account", "useradd", "users"], "user", ""),
@@ -58,6 +57,21 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
         "ca_certificate",
         "",
     ),
+    (
+        &[
+            "docker:container",
+            "docker_container",
+            "podman_container",
+            "docker::run",
+            "docker.running",
+            "podman",
+            "docker",
+            "quadlet",
+        ],
+        "container",
+        "",
+    ),
+    (&["docker:image", "docker_image", "podman_image", "docker::image"], "image", ""),
     (&["git", "git_repo", "git.latest", "git.cloned", "gitrepo"], "vcsrepo", ""),
     (&["unarchive", "extract", "archive_file", "untar", "tarball"], "archive", ""),
     (&["nftables", "nft", "nft_table", "nftables::table", "firewall_table"], "firewall", ""),
@@ -136,6 +150,15 @@ pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
     ("line", &["regexp", "regex", "pattern", "search_string"], "match"),
     ("line", &["insertafter", "insert_after"], "after"),
     ("line", &["validate", "verify", "check_cmd"], "validate_cmd"),
+    ("augeas", &["file", "path", "dest"], "incl"),
+    ("augeas", &["commands", "sets", "expr"], "changes"),
+    ("container", &["env", "variables"], "environment"),
+    ("container", &["cmd", "args", "entrypoint"], "command"),
+    ("container", &["publish", "published_ports", "port"], "ports"),
+    ("container", &["volume", "mounts", "binds"], "volumes"),
+    ("container", &["restart_policy", "restart_service"], "restart"),
+    ("container", &["net", "networks", "network_mode"], "network"),
+    ("container", &["extra_parameters", "extra_args"], "options"),
     ("exec", &["cmd", "argv", "code", "run", "script"], "command"),
     ("exec", &["chdir", "dir", "directory", "workdir", "working_dir", "working_directory"], "cwd"),
     ("exec", &["env", "envvars", "environ", "variables"], "environment"),
@@ -456,9 +479,9 @@ mod tests {
         assert_eq!(type_hint("directory", &all).unwrap(), "kilter's type is `file` with `ensure: directory`");
         assert_eq!(type_hint("ansible.builtin.git", &all).unwrap(), "kilter's type is `vcsrepo`");
         assert_eq!(type_hint("unarchive", &all).unwrap(), "kilter's type is `archive`");
-        assert!(type_hint("augeas", &all).unwrap().starts_with("kilter's type is `structured`; `ini`"));
         assert!(attribute_hint("cron", "schedule", &all).unwrap().contains("`minute`"));
         assert!(attribute_hint("file", "schedule", &all).unwrap().starts_with("remove it"));
+        assert_eq!(type_hint("community.docker.docker_container", &all).unwrap(), "kilter's type is `container`");
         assert!(attribute_hint("user", "with_items", &all).unwrap().contains("`for_each: [a, b]`"));
         assert_eq!(type_hint("svc", &|_| false), None);
     }

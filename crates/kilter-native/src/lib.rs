@@ -12,9 +12,11 @@ mod accounts;
 mod alternatives;
 mod apt_repository;
 mod archive;
+mod augeas;
 mod block;
 mod builtin;
 mod ca_certificate;
+mod container;
 mod cron;
 mod edit;
 mod exec;
@@ -70,8 +72,10 @@ pub use accounts::{RealRunner, Runner, System};
 pub use alternatives::AlternativesProvider;
 pub use apt_repository::AptRepositoryProvider;
 pub use archive::ArchiveProvider;
+pub use augeas::AugeasProvider;
 pub use block::BlockProvider;
 pub use ca_certificate::CaCertificateProvider;
+pub use container::{ContainerProvider, ImageProvider, container_providers};
 pub use cron::CronProvider;
 pub use exec::ExecProvider;
 pub use exported::ExportedProvider;
@@ -127,12 +131,16 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
     };
     let managers: Vec<_> = package_managers(&System::real(), &trust).map(|one| Arc::new(one) as _).collect();
     let PurgedProviders { cron, group, host, package, service, ssh_authorized_key, user } = purged.clone();
+    let [container, docker_container, image, docker_image] = container_providers(&System::real());
     let mut all: Vec<Arc<dyn Provider>> = vec![
         Arc::new(AlternativesProvider::new(System::real())),
         Arc::new(AptRepositoryProvider::sharing(System::real(), trust.clone(), packages)),
         Arc::new(ArchiveProvider::sharing(accounts.clone())),
+        Arc::new(AugeasProvider::new(System::real())),
         Arc::new(BlockProvider::sharing(Arc::clone(&turn))),
         Arc::new(CaCertificateProvider::new(System::real())),
+        container,
+        docker_container,
         cron,
         Arc::new(ExecProvider::sharing(accounts.clone())),
         Arc::new(ExportedProvider::new(Arc::clone(&world))),
@@ -143,6 +151,8 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         group,
         host,
         Arc::new(HostnameProvider::default()),
+        image,
+        docker_image,
         Arc::new(IniProvider::sharing(Arc::clone(&turn))),
         Arc::new(KernelModuleProvider::new(System::real())),
         Arc::new(KnownHostsProvider::default()),

@@ -126,6 +126,11 @@ fn interfaces_converge_and_are_held() {
 }
 
 #[test]
+fn containers_converge_and_are_held() {
+    hold("container");
+}
+
+#[test]
 fn guide_to_system_files_works() {
     hold("guide");
 }

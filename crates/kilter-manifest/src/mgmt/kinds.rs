@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
-use super::{GraphReader, commands, files, json_edits, timers};
+use super::{GraphReader, commands, containers, files, json_edits, timers, trees};
 use crate::diagnostic::{Diagnostic, list};
 
 use Shape::{Any, Historical, Number, Text, Texts, Truth, Unsupported, Words};
@@ -21,8 +21,7 @@ pub(super) struct MgmtKind {
 }
 
 /// Kinds of mgmt without a type in kilter.
-pub(super) const LATER: [&str; 37] = [
-    "augeas",
+pub(super) const LATER: [&str; 34] = [
     "aws:ec2",
     "bmc:firmware",
     "bmc:power",
@@ -31,8 +30,6 @@ pub(super) const LATER: [&str; 37] = [
     "dhcp:host",
     "dhcp:range",
     "dhcp:server",
-    "docker:container",
-    "docker:image",
     "exit",
     "firewalld",
     "fwattr",
@@ -61,8 +58,23 @@ pub(super) const LATER: [&str; 37] = [
     "virt:network:range",
 ];
 
-static KINDS: [MgmtKind; 22] = [
+static KINDS: [MgmtKind; 25] = [
+    MgmtKind { name: "augeas", type_name: "augeas", fields: trees::FIELDS, refreshes: false, lower: trees::lower },
     MgmtKind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
+    MgmtKind {
+        name: "docker:container",
+        type_name: "container",
+        fields: containers::CONTAINER,
+        refreshes: false,
+        lower: containers::container,
+    },
+    MgmtKind {
+        name: "docker:image",
+        type_name: "image",
+        fields: containers::IMAGE,
+        refreshes: false,
+        lower: containers::image,
+    },
     MgmtKind { name: "exec", type_name: "exec", fields: EXEC, refreshes: false, lower: commands::lower },
     MgmtKind { name: "file", type_name: "file", fields: FILE, refreshes: false, lower: files::lower },
     MgmtKind { name: "group", type_name: "group", fields: GROUP, refreshes: false, lower: group },

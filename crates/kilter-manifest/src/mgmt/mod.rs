@@ -6,12 +6,15 @@
 //! - `fields`: fields of a resource, according to its kind;
 //! - `kinds`: translation of kinds to types;
 //! - `commands`: the kind `exec`;
+//! - `containers`: the kinds `docker:container` and `docker:image`;
+//! - `trees`: the kind `augeas`;
 //! - `timers`: the kind `cron`, a systemd timer;
 //! - `edges`: order of resources;
 //! - `emit`: the tree;
 //! - `terms`: words of graphs, for later problems.
 
 mod commands;
+mod containers;
 mod edges;
 mod emit;
 mod fields;
@@ -20,6 +23,7 @@ mod json_edits;
 mod kinds;
 mod terms;
 mod timers;
+mod trees;
 
 use std::collections::BTreeMap;
 

@@ -35,8 +35,8 @@ the policy at the next boot. kilter compares the current value: a boolean that h
 made persistent either. kilter changes all booleans of a batch by one call of `setsebool`, because each persistent \
 change builds the policy again.
 
-The type is not suitable if SELinux is not enabled. kilter checks the value every five minutes, because the kernel does \
-not report a change.
+The type is not suitable if SELinux is not enabled. kilter checks the value every five minutes, because the kernel \
+does not report a change.
 
 **Automatic edges.** The resource runs after the declared package `policycoreutils`.";
 

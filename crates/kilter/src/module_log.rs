@@ -1,5 +1,5 @@
-//! The log of kilter's own modules, for administrators who look for the cause of a problem: a filter by module and level
-//! (`--log`, `KILTER_LOG`), and a writer to standard error.
+//! The log of kilter's own modules, for administrators who look for the cause of a problem: a filter by module and
+//! level (`--log`, `KILTER_LOG`), and a writer to standard error.
 //!
 //! Modules log with the macros of `tracing`. Without a filter nothing is installed, and a log statement costs one
 //! comparison. The only spans are calls of providers: they show for which resources a program runs.

@@ -24,8 +24,8 @@ resources:
     ensure: absent
 ```
 
-kilter uses podman if the machine has it, otherwise docker. To choose one of them, declare `provider: docker`. As root, \
-kilter manages the containers of root, as another user those of that user.
+kilter uses podman if the machine has it, otherwise docker. To choose one of them, declare `provider: docker`. As \
+root, kilter manages the containers of root, as another user those of that user.
 
 **Recreation.** The settings of a container cannot change. If an attribute other than `ensure` differs, kilter creates \
 a new container, stops and removes the old one, and starts the new one. The plan shows this at each attribute. If the \

@@ -65,9 +65,10 @@ fn names(relations: &str) -> Vec<EcoString> {
     relations.split([',', '|']).filter_map(name).collect()
 }
 
-/// Finds the installed packages that have to stay: those of the system, those that are wanted by their name, by a
-/// virtual package or by a unit that they contain, and all that these need or recommend. Returns their names without
-/// the architecture.
+/// Finds the installed packages that have to stay, and returns their names without the architecture.
+///
+/// These are the packages of the system, those that are wanted by their name, by a virtual package or by a unit that
+/// they contain, and all that they need or recommend.
 pub(super) fn needed(
     database: &Database,
     trust: &TrustPolicy,

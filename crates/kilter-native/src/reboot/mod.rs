@@ -207,7 +207,7 @@ impl RebootProvider {
         let message = EcoString::from(should.text("message").unwrap_or_default());
         let is_requested = match progress {
             Some(RebootProgress::Settled) => true,
-            // Without a countdown, somebody has cancelled the reboot of a run that was killed.
+            // Without a countdown, a user has cancelled the reboot of a run that was killed.
             Some(RebootProgress::Requested) => is_under_way || !is_immediate(should),
             Some(RebootProgress::Due) | None => false,
         };

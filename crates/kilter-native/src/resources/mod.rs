@@ -394,7 +394,7 @@ impl Relations for ResourcesProvider {
                 add(AutoEdge::require("resources", "ssh_authorized_key"));
             }
             "group" => add(AutoEdge::require("resources", "user")),
-            // A declared key is written first, so that nobody loses all keys. A declared package is installed first,
+            // A declared key is written first, so that no user loses all keys. A declared package is installed first,
             // so that the purge knows the packages that it needs.
             "package" | "ssh_authorized_key" => add(AutoEdge { by: Match::Every, ..AutoEdge::require(name, "") }),
             _ => {}

@@ -4,8 +4,8 @@ use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
 use kilter_provider::ValidationError;
 
 const DESC: &str = "\
-Removes the resources of a type that are not declared: users, groups, packages, SSH keys, entries of the hosts file, or \
-cron entries. Stops and disables services that are not declared.
+Removes the resources of a type that are not declared: users, groups, packages, SSH keys, entries of the hosts file, \
+or cron entries. Stops and disables services that are not declared.
 
 ```yaml
 resources:
@@ -29,7 +29,7 @@ resources:
 The title is the name of the type. Each removal is an entry of the plan: read the plan first. With `meta: { \
 noop: true }`, kilter reports the undeclared resources and removes none. A resource that is declared in any way \
 stays: also with `noop`, `hidden` or a `policy`. A resource that `when` leaves out is not declared. `kilter run` also \
-removes at once what somebody adds by hand, such as a package.
+removes at once a package or another resource that a user adds by hand.
 
 kilter never removes what belongs to the system:
 
@@ -51,8 +51,8 @@ kilter. The unit files stay.
 Other types cannot be purged. For mounts and others, declare `ensure: absent`. For files, declare `purge` of \
 [`file`](file.md).
 
-**Automatic edges.** Cron entries and SSH keys are removed before users, and users before groups. Packages and SSH keys \
-are removed after the declared ones exist.";
+**Automatic edges.** Cron entries and SSH keys are removed before users, and users before groups. Packages and SSH \
+keys are removed after the declared ones exist.";
 
 pub(super) fn schema() -> TypeSchema {
     TypeSchema::new("resources", DESC)

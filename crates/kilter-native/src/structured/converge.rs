@@ -46,7 +46,8 @@ enum DocumentTree {
     Toml(DocumentMut),
 }
 
-/// A text with its tree and its value. The edits of a file keep it for the next resource, because parsing takes longest.
+/// A text with its tree and its value. The edits of a file keep it for the next resource, because parsing takes
+/// longest.
 struct ParsedDocument {
     format: Format,
     text: String,

@@ -204,7 +204,13 @@ mod tests {
         };
         let (timer, service) = (unit.timer("job"), unit.service("job"));
         assert_eq!(TimerUnit::parse("job", &timer, &service), Ok(unit));
-        assert!(timer.contains("\nOnCalendar=Mon 03:00\nOnCalendar=*-*-01 04:00\nOnBootSec=1m\nRandomizedDelaySec=10m\nPersistent=true\n"), "{timer}");
+        assert!(
+            timer.contains(
+                "\nOnCalendar=Mon 03:00\nOnCalendar=*-*-01 04:00\nOnBootSec=1m\n\
+             RandomizedDelaySec=10m\nPersistent=true\n"
+            ),
+            "{timer}"
+        );
         assert!(service.contains(" \"\" \"a b\" \"$$HOME\" %%n \"it's \\\"\\\\x\\\"\" x=1\n"), "{service}");
         let least =
             TimerUnit { command: vec!["true".into()], on_calendar: vec!["daily".into()], ..TimerUnit::default() };

@@ -1,4 +1,5 @@
-//! `kilter complete`: words for the completion scripts of shells. It may list resources, and never finds or changes them.
+//! `kilter complete`: words for the completion scripts of shells. It may list resources, and never finds or changes
+//! them.
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use kilter_provider::{NoLog, Provider, Query, Registry, Suitability, get_checked};

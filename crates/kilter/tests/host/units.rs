@@ -53,8 +53,8 @@ fn list_of_services_is_read_without_the_bus_and_starts_no_program() {
     });
 }
 
-/// A list takes the states of unit files from the disk, because systemd needs 0.4 s for them after a boot. They have to be
-/// those of systemd.
+/// A list takes the states of unit files from the disk, because systemd needs 0.4 s for them after a boot. They have
+/// to be those of systemd.
 #[test]
 fn list_of_services_has_the_states_that_systemd_has() {
     sandboxed("units::list_of_services_has_the_states_that_systemd_has", || {

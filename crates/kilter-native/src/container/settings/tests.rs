@@ -41,9 +41,12 @@ fn short_and_full_names_are_the_same_image() {
 
 /// Output of `docker inspect` in docker's manual, shortened.
 const DOCKER: &str = r#"{"Name": "/web", "Image": "sha256:aa", "State": {"Status": "exited"},
-    "Config": {"Image": "nginx", "Cmd": ["nginx"], "Env": ["PATH=/bin", "A=1", "B=2"], "Labels": {"x": "y", "of": "image"}},
-    "HostConfig": {"NetworkMode": "default", "Binds": ["/srv:/www:ro"], "RestartPolicy": {"Name": "always", "MaximumRetryCount": 0},
-        "PortBindings": {"80/tcp": [{"HostIp": "", "HostPort": "8080"}], "53/udp": [{"HostIp": "127.0.0.1", "HostPort": "53"}]}},
+    "Config": {"Image": "nginx", "Cmd": ["nginx"], "Env": ["PATH=/bin", "A=1", "B=2"],
+        "Labels": {"x": "y", "of": "image"}},
+    "HostConfig": {"NetworkMode": "default", "Binds": ["/srv:/www:ro"],
+        "RestartPolicy": {"Name": "always", "MaximumRetryCount": 0},
+        "PortBindings": {"80/tcp": [{"HostIp": "", "HostPort": "8080"}],
+            "53/udp": [{"HostIp": "127.0.0.1", "HostPort": "53"}]}},
     "NetworkSettings": {"Networks": {"bridge": {}}}}"#;
 
 #[test]

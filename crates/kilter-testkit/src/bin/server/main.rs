@@ -3,7 +3,7 @@
 //! `cargo xtask server` builds the program and starts this one in a sandbox. It does this:
 //!
 //! - The same manifests in a random order of resources and files give the same graph, and the same plan of an empty
-//! host.
+//!   host.
 //! - One pass brings a host to the declared state, and a second pass changes nothing.
 //! - Nothing else changes on that host, compared with a host on which apt-get installs the same packages.
 //! - Each shuffle gives the same machine: files, packages, accounts, units, firewall, mounts, open ports.

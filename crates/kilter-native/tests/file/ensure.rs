@@ -124,7 +124,7 @@ fn fifo_is_replaced_without_being_opened() {
 fn missing_directory_above_is_reported_with_its_path() {
     let home = directory();
     let failure = apply(&file(home.path().join("no/such/file"), [("content", text("x"))])).unwrap_err();
-    assert!(failure.contains("no/such: No such file or directory"), "{failure}");
+    assert!(failure.contains("there is no directory") && failure.contains("no/such: declare it"), "{failure}");
 }
 
 #[test]

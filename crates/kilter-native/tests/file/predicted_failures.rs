@@ -93,7 +93,7 @@ fn preflight_reports_missing_directory() {
     let home = directory();
     let below = home.path().join("a/b/x");
     let declared = || file(&below, [("content", text("a"))]);
-    assert!(foreseen(&declared()).contains("No such file or directory"));
+    assert!(foreseen(&declared()).contains("there is no directory"));
     let made = |path: &str| file(home.path().join(path), [("ensure", text("directory"))]);
     let half = Others::default().with(made("a"));
     assert!(previewed(&half, &declared()).is_some(), "nothing makes a/b");

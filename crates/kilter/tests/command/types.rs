@@ -39,7 +39,7 @@ fn unknown_type_has_suggestion() {
     assert_eq!(ended.stderr, "error: there is no type `usre`\n  hint: did you mean `user`?\n");
     let ended = Place::new().run(&["types", "kubernetes"]);
     assert!(
-        ended.stderr.contains("there are alternatives, apt_repository, archive, block, ca_certificate"),
+        ended.stderr.contains("there are alternatives, apt_repository, archive, augeas, block, ca_certificate"),
         "{}",
         ended.stderr
     );

@@ -265,27 +265,31 @@ pub const ATTRIBUTES: &[(&str, &[&str], &str)] = &[
     (ANY, &["using"], "provider"),
 ];
 
-/// Words for attributes that kilter handles in another way: the words, and the hint.
-const ANSWERS: &[(&[&str], &str)] = &[
+/// Words for attributes that kilter handles in another way: the type, the words, and the hint.
+const ANSWERS: &[(&str, &[&str], &str)] = &[
+    ("cron", &["schedule"], "write `minute`, `hour`, `monthday`, `month` and `weekday`, or `special: daily`"),
     (
+        ANY,
         &["onlyif", "unless", "creates", "ifcmd", "not_if", "guard"],
         "guards belong to `exec`; `when:` leaves a resource out by facts and variables",
     ),
     (
+        ANY,
         &["loop", "with_items", "with_dict", "foreach", "count"],
         "write `for_each: [a, b]`, and `${each.value}` in the title and the attributes",
     ),
-    (&["template"], "a template is a value: content: { template: app.conf.j2 }"),
-    (&["register", "output"], "a resource refers to the output of another: ${exec[title].stdout}"),
-    (&["become", "sudo", "become_method"], "remove it: kilter works with the rights of the user that runs it"),
-    (&["ignore_errors", "failed_when"], "remove it: a failure stops only the resources that depend on it"),
-    (&["changed_when"], "remove it: kilter compares the state, and a guard decides about an `exec`"),
-    (&["alias", "tag", "tags", "loglevel", "audit", "schedule", "stage"], "remove it: kilter has no equivalent"),
+    (ANY, &["template"], "a template is a value: content: { template: app.conf.j2 }"),
+    (ANY, &["register", "output"], "a resource refers to the output of another: ${exec[title].stdout}"),
+    (ANY, &["become", "sudo", "become_method"], "remove it: kilter works with the rights of the user that runs it"),
+    (ANY, &["ignore_errors", "failed_when"], "remove it: a failure stops only the resources that depend on it"),
+    (ANY, &["changed_when"], "remove it: kilter compares the state, and a guard decides about an `exec`"),
+    (ANY, &["alias", "tag", "tags", "loglevel", "audit", "schedule", "stage"], "remove it: kilter has no equivalent"),
     (
+        ANY,
         &["hasrestart", "hasstatus", "daemon_reload", "update_cache", "cache_valid_time"],
         "remove it: the provider does this automatically",
     ),
-    (&["removes"], "write a guard: onlyif: [test, -e, PATH]"),
+    (ANY, &["removes"], "write a guard: onlyif: [test, -e, PATH]"),
 ];
 
 /// Words for values: the type, the attribute, the words, and kilter's value or a hint.
@@ -429,11 +433,9 @@ pub fn attribute_hint(type_name: &str, word: &str, has: &dyn Fn(&str) -> bool) -
         (*of == type_name || *of == ANY) && words.contains(&word.as_str()) && has(name)
     };
     let name = ATTRIBUTES.iter().find(found).map(|(.., name)| eco_format!("kilter's attribute is `{name}`"));
-    // In Puppet a metaparameter of all types; elsewhere the times of a job.
-    if (type_name, word.as_str()) == ("cron", "schedule") {
-        return Some("write `minute`, `hour`, `monthday`, `month` and `weekday`, or `special: daily`".into());
-    }
-    let answer = || ANSWERS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, hint)| (*hint).into());
+    let applies =
+        |(of, words, _): &&(&str, &[&str], &str)| (*of == type_name || *of == ANY) && words.contains(&word.as_str());
+    let answer = || ANSWERS.iter().find(applies).map(|(.., hint)| (*hint).into());
     name.or_else(answer)
 }
 

@@ -1,10 +1,12 @@
 //! Events of a run.
 
+use ecow::EcoString;
 use kilter_model::{Difference, ResourceRef};
 use kilter_provider::Level;
 
 use crate::conditions::Conditions;
 use crate::opponent::Opponent;
+use crate::pending_change::PendingChange;
 use crate::report::{Counts, ResourceReport};
 
 /// Event of a run.
@@ -147,6 +149,15 @@ pub enum Event<'a> {
 pub trait Observer {
     /// Handles one event.
     fn event(&mut self, event: Event<'_>);
+
+    /// Records the state of resources that are about to be changed.
+    ///
+    /// # Errors
+    /// The reason why they must not be changed. The run ends then.
+    fn before_changes(&mut self, changes: &[PendingChange<'_>]) -> Result<(), EcoString> {
+        let _ = changes;
+        Ok(())
+    }
 }
 
 /// Observer that ignores all events.

@@ -147,18 +147,26 @@ impl SealingKey {
         // The padding is white space, which JSON ignores.
         let mut padded = text.to_owned();
         padded.extend(std::iter::repeat_n(' ', padding(text.len())));
+        Ok(base64(&self.seal_bytes(padded.as_bytes(), bound)?))
+    }
+
+    /// Encrypts `bytes`. Decryption requires the same `bound` data.
+    pub(crate) fn seal_bytes(&self, bytes: &[u8], bound: &[u8]) -> io::Result<Vec<u8>> {
         let nonce: [u8; NONCE] = random()?;
-        let payload = Payload { msg: padded.as_bytes(), aad: bound };
-        let sealed = self.cipher.encrypt(&XNonce::from(nonce), payload);
+        let sealed = self.cipher.encrypt(&XNonce::from(nonce), Payload { msg: bytes, aad: bound });
         let sealed = sealed.map_err(|_| io::Error::other("it is too long to be sealed"))?;
-        Ok(base64(&[&nonce[..], &sealed].concat()))
+        Ok([&nonce[..], &sealed].concat())
+    }
+
+    /// Decrypts bytes; none if the key or the `bound` data are different.
+    pub(crate) fn open_bytes(&self, sealed: &[u8], bound: &[u8]) -> Option<Vec<u8>> {
+        let (nonce, sealed) = sealed.split_first_chunk::<NONCE>()?;
+        self.cipher.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: bound }).ok()
     }
 
     /// Decrypts a text, which ends with blanks; none if the key or the `bound` data are different.
     pub fn open(&self, sealed: &str, bound: &[u8]) -> Option<Vec<u8>> {
-        let bytes = from_base64(sealed)?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
-        self.cipher.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: bound }).ok()
+        self.open_bytes(&from_base64(sealed)?, bound)
     }
 }
 

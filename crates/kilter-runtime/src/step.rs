@@ -62,7 +62,7 @@ impl Job {
     }
 
     /// Returns the declared attributes, with received outputs.
-    fn should(&self) -> &Attributes {
+    pub(crate) fn should(&self) -> &Attributes {
         self.resolved.as_ref().map_or(&self.resource.attributes, |resolved| &resolved.attributes)
     }
 

@@ -2,6 +2,7 @@
 
 mod examples;
 mod formats;
+mod history;
 mod parse;
 mod provider;
 
@@ -13,6 +14,7 @@ pub(crate) use formats::{
     Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, StatusFormat, Strict, TypesFormat,
 };
 
+pub(crate) use history::{BlameArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter};
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
 
 use crate::module_log::LogFilter;
@@ -62,6 +64,9 @@ pub(crate) struct Global {
     /// Directory for state between runs [default: /var/lib/kilter for root, ~/.local/state/kilter otherwise]
     #[arg(long, global = true, value_name = "DIR", env = "KILTER_STATE_DIR", hide_env_values = true)]
     pub(crate) state_dir: Option<PathBuf>,
+    /// Make changes without a record in the history, for example because its disk is full
+    #[arg(long, global = true)]
+    pub(crate) without_history: bool,
     /// Search a directory for scripts that are providers, before KILTER_PROVIDERS and the default directories:
     /// files *.prov in it or in its subdirectory `providers`; repeatable
     #[arg(short = 'I', long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -151,9 +156,12 @@ pub(crate) enum Command {
     /// Draw the graph of a manifest
     #[command(after_help = examples::GRAPH)]
     Graph(GraphArgs),
-    /// Show the log of channel 3 of scripts of mold
+    /// Show past runs, the changes of a resource, and what drifts
     #[command(after_help = examples::HISTORY)]
     History(HistoryArgs),
+    /// Show which run, user and line of a manifest gave a resource its values
+    #[command(after_help = examples::BLAME)]
+    Blame(BlameArgs),
     /// For authors of providers: create a provider from a template, and check one
     #[command(after_help = examples::PROVIDER)]
     Provider(ProviderArgs),
@@ -529,20 +537,6 @@ pub(crate) enum SchemaOf {
     Manifest,
     /// Input and output of scripts of mold, one schema each in `$defs`.
     Mold,
-}
-
-/// Arguments of `kilter history`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct HistoryArgs {
-    /// Only messages of scripts with this prefix, and of their children, such as resources/file
-    #[arg(long, value_name = "BEGINNING")]
-    pub(crate) name: Option<String>,
-    /// Only messages with this key, such as stdout or exitcode; repeatable
-    #[arg(long = "key", value_name = "KEY")]
-    pub(crate) keys: Vec<String>,
-    /// Output format; `json` prints one object per line
-    #[arg(long, value_name = "FORMAT", default_value = "human")]
-    pub(crate) format: ReportFormat,
 }
 
 /// Arguments of `kilter completions`.

@@ -25,6 +25,7 @@ use kilter_runtime::{IneffectiveNotification, Plan, PlanDocument, PlanProvenance
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::collected::Collected;
 use crate::exit::Exit;
+use crate::recorder::RunInputs;
 use crate::session::Session;
 use crate::{facts, output, providers, reversals, signals, trust};
 use recorded::RecordedSource;
@@ -66,6 +67,8 @@ pub(crate) struct Loaded {
     pub(crate) facts: IndexMap<EcoString, Value>,
     /// Variables of the command line.
     pub(crate) vars: Vec<(EcoString, Value)>,
+    /// Digests of the texts, and the facts, for the history.
+    pub(crate) inputs: RunInputs,
     /// Time of the read.
     pub(crate) read_at: SystemTime,
     /// Resources that others exported for this machine, if the manifests collect any.
@@ -124,7 +127,15 @@ pub(crate) fn load(
     audience: ErrorFormat,
     registry: &Registry,
 ) -> Result<Loaded, Exit> {
-    let compile = |texts: Texts<'_>| compiled(session, texts, audience, registry);
+    let is_held = matches!(input, Input::Held { .. });
+    let compile = |texts: Texts<'_>| {
+        let loaded = compiled(session, texts, audience, registry)?;
+        // A run that holds a state takes them up with the declarations.
+        if !is_held {
+            session.set_inputs(loaded.inputs.clone());
+        }
+        Ok(loaded)
+    };
     let with_collected = |(loaded, collected)| Loaded { collected, ..loaded };
     match input {
         Input::Manifests(args) => {
@@ -358,7 +369,8 @@ fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry
                 output::line(render_warnings(&news, &sources, true).trim_end());
             }
             let (includes, facts) = (includes.taken(), facts.taken());
-            Ok(Loaded { prepared, given, includes, facts, vars, read_at: SystemTime::now(), collected: None })
+            let inputs = RunInputs::of(&sources, &facts);
+            Ok(Loaded { prepared, given, includes, facts, vars, inputs, read_at: SystemTime::now(), collected: None })
         }
         Err(rejected) => {
             let problems = diagnostics::problems(&rejected, &mut compiled.places, &sources);

@@ -30,6 +30,7 @@ mod plan_file;
 mod providers;
 mod puppet;
 mod ralsh;
+mod recorder;
 mod render;
 mod reported_warnings;
 mod resources;

@@ -1,7 +1,7 @@
 //! Session of a command: everything that it takes from its arguments and its environment, once.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use kilter_process::trust::TrustPolicy;
 use kilter_provider::{Context, Interrupt, Log, World};
@@ -11,6 +11,7 @@ use kilter_script::mold::RawLog;
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::mold::OpenedMold;
+use crate::recorder::RunInputs;
 use crate::reported_warnings::ReportedWarnings;
 use crate::{mold, output, paths, signals, trust, world};
 
@@ -28,6 +29,10 @@ pub(crate) struct Session {
     pub(crate) warnings: ReportedWarnings,
     /// Log of the scripts of mold.
     pub(crate) channel3: Option<Arc<RawLog>>,
+    /// Word of the command.
+    command: &'static str,
+    /// Manifests and facts of the run, for the history.
+    inputs: Mutex<RunInputs>,
     mold: OnceLock<OpenedMold>,
     state_dir: Option<PathBuf>,
     /// This session, for code that outlives a borrow of it.
@@ -39,14 +44,14 @@ impl Session {
     ///
     /// # Errors
     /// If an option cannot be used; reported.
-    pub(crate) fn open(global: &Global, record: RecordMode) -> Result<Arc<Session>, Exit> {
+    pub(crate) fn open(global: &Global, record: RecordMode, command: &'static str) -> Result<Arc<Session>, Exit> {
         let trust = trust::policy(global)?;
         let state_dir = state_dir(global);
         let world = world::open(global, state_dir.clone(), &trust)?;
         // A replay writes nothing.
         let log = global.channel3.as_deref().filter(|_| !record.is_replay());
         let channel3 = log.map(mold::open_log).transpose()?;
-        Ok(Session::new(global.clone(), record, trust, world, channel3.map(Arc::new), state_dir))
+        Ok(Session::new(global.clone(), record, trust, world, channel3.map(Arc::new), state_dir, command))
     }
 
     /// Opens the session of a command line without these options: only the environment decides.
@@ -55,7 +60,7 @@ impl Session {
         let global = Global { state_dir: given, ..Global::default() };
         let (trust, state_dir) = (trust::usual(), state_dir(&global));
         let world = world::of_this_machine(state_dir.clone(), &trust);
-        Session::new(global, RecordMode::Live, trust, world, None, state_dir)
+        Session::new(global, RecordMode::Live, trust, world, None, state_dir, "ralsh")
     }
 
     fn new(
@@ -65,6 +70,7 @@ impl Session {
         world: Arc<dyn World>,
         channel3: Option<Arc<RawLog>>,
         state_dir: Option<PathBuf>,
+        command: &'static str,
     ) -> Arc<Session> {
         Arc::new_cyclic(|me| Session {
             global,
@@ -73,10 +79,27 @@ impl Session {
             world,
             warnings: ReportedWarnings::default(),
             channel3,
+            command,
+            inputs: Mutex::default(),
             mold: OnceLock::new(),
             state_dir,
             me: me.clone(),
         })
+    }
+
+    /// Returns the word of the command.
+    pub(crate) fn command(&self) -> &'static str {
+        self.command
+    }
+
+    /// Sets the manifests and facts of the run.
+    pub(crate) fn set_inputs(&self, inputs: RunInputs) {
+        *self.inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs;
+    }
+
+    /// Returns the manifests and facts of the run.
+    pub(crate) fn inputs(&self) -> RunInputs {
+        self.inputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the directory of mold, if given on the command line.

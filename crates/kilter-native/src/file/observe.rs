@@ -21,6 +21,9 @@ use crate::accounts::{Ids, number_of as number};
 /// Maximum size in bytes of content that a `get` without a declaration returns.
 const READ: u64 = 64 * 1024;
 
+/// Maximum size in bytes of content that such a `get` returns if it requests the content by name.
+const MAX_REQUESTED_BYTES: u64 = 64 << 20;
+
 /// Returns the state of a path, as far as the declaration needs it.
 pub(super) fn declared(
     cx: &Context<'_>,
@@ -421,14 +424,15 @@ fn whole_content(
         Err(Errno::ACCESS | Errno::PERM) => return Ok(()),
         Err(errno) => return Err(failed(errno)),
     };
-    if looked.size() > READ {
+    let limit = if cx.must_read(None, "content") { MAX_REQUESTED_BYTES } else { READ };
+    if looked.size() > limit {
         if looked.size() <= MAX_HASHED_BYTES {
             let checksum = content::checksum_of_file(Checksum::Sha256, fd.as_fd(), cx.interrupt());
             attributes.push("checksum_value", checksum.map_err(failed)?);
         }
         return Ok(());
     }
-    let found = content::load(fd.as_fd(), READ).map_err(failed)?;
+    let found = content::load(fd.as_fd(), limit).map_err(failed)?;
     attributes.push("content", Value::from_bytes(&found));
     attributes.push("checksum_value", content::checksum_of(Checksum::Sha256, &found));
     Ok(())

@@ -32,7 +32,7 @@ pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoS
     }
     let is_written = ["content", "source", "fragments"].iter().any(|attribute| should.get(attribute).is_some());
     if kind == "file" && (is_written || is_another) {
-        let content = is.attributes.get("content").ok_or("its content is larger than 64 KiB, or cannot be read")?;
+        let content = is.attributes.get("content").ok_or("its content is too large, or cannot be read")?;
         let declared = should.get("content").unwrap_or(content);
         let is_secret = declared.holds_sensitive() && !content.holds_sensitive();
         before.set("content", if is_secret { Value::sensitive(content.clone()) } else { content.clone() });

@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ecow::EcoString;
 use kilter_engine::{Batch, CheckResult, Group, Input, ResourceId};
+use kilter_model::Outcome;
 
 use super::call_context::CallContext;
 use super::calls::CallKind;
@@ -10,6 +12,7 @@ use super::calls::Target;
 use super::message::Message;
 use super::{APPLY_CHUNK, Driver};
 use crate::observer::Event;
+use crate::pending_change::PendingChange;
 use crate::step::CHUNK;
 use crate::step::{self, CallResult, Job};
 use crate::worker::CallId;
@@ -24,8 +27,40 @@ impl Driver<'_, '_, '_, '_> {
                 continue;
             }
             let items = self.state.changes(vertices, &self.machine);
+            if let Err(why) = self.record_before(&items) {
+                self.end_unrecorded(&items, &why);
+                continue;
+            }
             self.dispatch(CallKind::Apply, batch.group, items);
         }
+    }
+
+    /// Lets the observer record the state of resources that are about to be changed.
+    fn record_before(&mut self, items: &[Job]) -> Result<(), EcoString> {
+        let changes: Vec<PendingChange<'_>> = items
+            .iter()
+            .filter_map(|item| {
+                Some(PendingChange {
+                    resource: &item.resource,
+                    should: item.should(),
+                    found: item.found.as_ref()?,
+                    provider: self.prepared.provider(item.vertex),
+                    hostname: self.prepared.registry.hostname(),
+                })
+            })
+            .collect();
+        if changes.is_empty() { Ok(()) } else { self.observer.before_changes(&changes) }
+    }
+
+    /// Ends the run before a change that cannot be recorded. The first resource has the reason.
+    fn end_unrecorded(&mut self, items: &[Job], why: &EcoString) {
+        let Some((first, others)) = items.split_first() else { return };
+        self.fatal.get_or_insert_with(|| first.resource.reference.clone());
+        let mut done = step::failed(&[first.vertex], why);
+        done.iter_mut().for_each(|one| one.outcome = Some(Outcome::failed(why.clone())));
+        self.answer(CallKind::Apply, done);
+        let others: Vec<ResourceId> = others.iter().map(|item| item.vertex).collect();
+        self.drop_vertices(&others);
     }
 
     /// Resolves received outputs, answers for resources that cannot be checked, and checks the others.

@@ -188,13 +188,25 @@ that it carries, or the reason of an automatic edge.";
 
 pub(super) const HISTORY: &str = "\
 Examples:
-  kilter history --channel3 log
-  kilter history --channel3 log --name resources/service --key stdout --key stderr
-  kilter history --channel3 log --format json | jq 'select(.key == \"exitcode\" and .data != 0) .name'
-  tail -c +1 -f log | kilter history --channel3 -
+  kilter history                          the runs that changed something, failed, or were the first of their hour
+  kilter history show last                all changes of the last run
+  kilter history 'file[/etc/motd]'        the changes of a resource
+  kilter history --since yesterday --corrective
+                                          runs that repaired a drift
+  kilter history diff yesterday           the difference of the managed machine since then
+  kilter history drift                    the resources that drift, and how often
+  kilter history export > events.jsonl    all events for other programs
+  kilter history verify                   verify that no event was changed or removed
+  kilter history --channel3 log           a raw log of the scripts of mold
 
-`--channel3 FILE` of other commands appends to a log; `-` is standard input. Bytes that belong to no
-message are reported with their position on standard error, and skipped.";
+Runs that change nothing are counted with the run before, and recorded once in an hour.
+`kilter blame` explains the values of one resource.";
+
+pub(super) const BLAME: &str = "\
+Examples:
+  kilter blame 'file[/etc/motd]'          the origin of each attribute
+  kilter blame 'file[/etc/motd]' mode     of one attribute
+  kilter blame 'service[nginx]' --format json";
 
 pub(super) const PROVIDER: &str = "\
 Examples:

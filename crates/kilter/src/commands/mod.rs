@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 pub(crate) mod apply;
+pub(crate) mod blame;
 pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod complete;
@@ -37,7 +38,7 @@ use crate::{output, providers};
 pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
     let global = &cli.global;
     let in_session_of = |global: &Global, command: &dyn Fn(&Session) -> Exit| {
-        let session = match Session::open(global, record.clone()) {
+        let session = match Session::open(global, record.clone(), word(&cli.command)) {
             Ok(session) => session,
             Err(exit) => return exit,
         };
@@ -71,12 +72,25 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         Command::Schema(args) => in_session(&|session| schema::run(args, session)),
         Command::Completions(args) => in_session(&|session| completions::run(args, session)),
         // The command that reads the log must not write to it.
-        Command::History(args) => history::run(args, global),
+        Command::History(args) if global.channel3.is_some() => history::mold_log::run(args, global),
+        Command::History(args) => in_session(&|session| history::run(args, session)),
+        Command::Blame(args) => in_session(&|session| blame::run(args, session)),
         Command::Man(args) => man::run(args),
         Command::Complete(args) => match complete::parse(args) {
             Some((global, line)) => in_session_of(&global, &|session| complete::run(&line, session)),
             None => Exit::Done,
         },
+    }
+}
+
+/// Returns the word of a command that may make changes.
+fn word(command: &Command) -> &'static str {
+    match command {
+        Command::Apply(_) => "apply",
+        Command::Run(_) => "run",
+        Command::Set(_) => "set",
+        Command::Act(_) => "act",
+        _ => "kilter",
     }
 }
 

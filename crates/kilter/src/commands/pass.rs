@@ -7,6 +7,7 @@ use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, RunE
 use crate::cli::ReportFormat;
 use crate::execute::{executed, fail_text};
 use crate::exit::Exit;
+use crate::recorder::{OnFailure, Recorded, Recorder};
 use crate::render::progress::{Progress, Shown};
 use crate::render::{json, report};
 use crate::session::Session;
@@ -153,8 +154,13 @@ impl ExecOptions {
             state_dir,
         };
         let mut progress = Progress::new(shown, prepared.resources().len());
-        let result = executed(prepared, &options, &mut progress);
+        let mut recorder = Recorder::of(session, prepared, self.mode, OnFailure::End);
+        let mut recorded = Recorded { recorder: recorder.as_mut(), shown: &mut progress };
+        let result = executed(prepared, &options, &mut recorded);
         progress.clear();
+        if let (Ok(report), Some(recorder)) = (&result, &mut recorder) {
+            recorder.finish(report);
+        }
         result.map_err(fail)
     }
 

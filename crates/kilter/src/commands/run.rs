@@ -31,6 +31,7 @@ use crate::execute::stop_of;
 use crate::exit::Exit;
 use crate::load::{self, ErrorFormat, Input, InputFiles, Loaded};
 use crate::output::BufferedLines;
+use crate::recorder::{OnFailure, Recorder, RunInputs};
 use crate::render::progress::{Progress, Shown};
 use crate::render::status;
 use crate::sd_notify::Manager;
@@ -116,6 +117,7 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
         fallback: fallback.as_deref(),
         keeper: keeper.as_ref(),
         stale: Cell::default(),
+        recorder: RefCell::default(),
     };
     keeping.report_stale(SourceOfCollected::of(&loaded).stale(session.world.as_ref(), false));
     let report = keeping.until_the_end(loaded, noted).map_err(fail)?;
@@ -139,6 +141,8 @@ struct RunSession<'a, 'r> {
     keeper: Option<&'a Keeper>,
     /// True if a report said that collected resources may be too old.
     stale: Cell<bool>,
+    /// Recorder of the run; none if it is not recorded.
+    recorder: RefCell<Option<Recorder>>,
 }
 
 /// Ends the programs of manifests when it is dropped.
@@ -157,13 +161,14 @@ struct HeldInputs {
     facts: IndexMap<EcoString, Value>,
     vars: Vec<(EcoString, Value)>,
     read_at: SystemTime,
+    inputs: RunInputs,
 }
 
 impl HeldInputs {
     /// Separates the inputs from the prepared run.
     fn of(loaded: Loaded) -> (Prepared, HeldInputs) {
-        let Loaded { prepared, given, includes, facts, vars, read_at, collected: _ } = loaded;
-        (prepared, HeldInputs { given, includes, facts, vars, read_at })
+        let Loaded { prepared, given, includes, facts, vars, read_at, inputs, collected: _ } = loaded;
+        (prepared, HeldInputs { given, includes, facts, vars, read_at, inputs })
     }
 
     /// Returns true if another read declares the same.
@@ -203,6 +208,8 @@ impl<'env, 'r> RunSession<'env, 'r> {
         let args = self.args;
         let collected = SourceOfCollected::of(&loaded);
         let (prepared, held) = HeldInputs::of(loaded);
+        self.session.set_inputs(held.inputs.clone());
+        self.recorder.replace(Recorder::of(self.session, &prepared, self.options.mode, OnFailure::Continue));
         let mut declared =
             Manifests { keeping: self, scope, held, noted, read: None, wrong: None, same_at: None, collected };
         let paused = self.outside.status_server.and_then(StatusServer::paused);
@@ -229,9 +236,13 @@ impl<'env, 'r> RunSession<'env, 'r> {
             outside: self.outside,
             settled: 0,
             is_unflushed: false,
+            recorder: &self.recorder,
         };
         let report = prepared.hold(&self.options, hold, self.stop, &mut watching);
         watching.progress.clear();
+        if let (Ok(report), Some(recorder)) = (&report, &mut *self.recorder.borrow_mut()) {
+            recorder.finish(report);
+        }
         report
     }
 }
@@ -392,6 +403,9 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
         self.collected = collected;
         if !self.held.is_same(&new) {
             let (prepared, held) = HeldInputs::of(new);
+            if let Some(recorder) = &mut *self.keeping.recorder.borrow_mut() {
+                recorder.declares(&prepared, held.inputs.clone());
+            }
             (self.held, self.same_at) = (held, None);
             return Reload::Other(prepared.into());
         }

@@ -94,7 +94,7 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
 }
 
 /// Returns the process that undoes the repairs of a contested resource.
-pub(super) fn opponent(opponent: &Opponent) -> Json {
+pub(crate) fn opponent(opponent: &Opponent) -> Json {
     let Some(OpponentProcess { program, uid }) = &opponent.process else { return json!({"pid": opponent.pid}) };
     json!({"pid": opponent.pid, "program": program.as_str(), "uid": uid, "user": user_name(*uid)})
 }

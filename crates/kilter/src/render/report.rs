@@ -104,7 +104,7 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
 }
 
 /// Returns the process that undoes the repairs of a resource, as `chmod (pid 2314, user eve)`.
-pub(super) fn opponent(json: &Json) -> String {
+pub(crate) fn opponent(json: &Json) -> String {
     let pid = &json["pid"];
     match (json["program"].as_str(), json["user"].as_str()) {
         (Some(program), Some(user)) => format!("{} (pid {pid}, user {})", visible(program), visible(user)),

@@ -4,10 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::Write;
 
-use kilter_runtime::{Event, Observer, ShutdownHandle, StateDir, StateDirError};
+use ecow::EcoString;
+use kilter_runtime::{Event, Observer, PendingChange, ShutdownHandle, StateDir, StateDirError};
 
 use crate::execute::fail_text;
 use crate::output;
+use crate::recorder::Recorder;
 use crate::render::progress::Progress;
 use crate::render::status;
 use crate::sd_notify::Manager;
@@ -35,6 +37,8 @@ pub(super) struct Watching<'a> {
     pub(super) outside: Outside<'a>,
     /// Number of settled resources since memory was last returned to the system.
     pub(super) settled: usize,
+    /// Recorder of the run.
+    pub(super) recorder: &'a RefCell<Option<Recorder>>,
     /// True if many resources have settled whose changes are not flushed: the flush frees more memory.
     pub(super) is_unflushed: bool,
 }
@@ -67,6 +71,9 @@ pub(super) const TRIM_THRESHOLD: usize = 1000;
 
 impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
+        if let Some(recorder) = &mut *self.recorder.borrow_mut() {
+            recorder.event(event);
+        }
         if let Some(status_server) = self.outside.status_server {
             status_server.broadcast(&event);
         }
@@ -105,5 +112,10 @@ impl Observer for Watching<'_> {
             output::warning(format_args!("the status file cannot be written: {error}"));
         }
         self.progress.event(event);
+    }
+
+    fn before_changes(&mut self, changes: &[PendingChange<'_>]) -> Result<(), EcoString> {
+        let mut recorder = self.recorder.borrow_mut();
+        recorder.as_mut().map_or(Ok(()), |recorder| recorder.before_changes(changes))
     }
 }

@@ -1,4 +1,4 @@
-//! `kilter history`: past events. At present these are the actions of mold's scripts in a raw log of channel 3.
+//! `kilter history --channel3 FILE`: the actions of mold's scripts in a raw log of channel 3.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -22,12 +22,7 @@ const KEYS: usize = 8;
 
 /// Runs the command.
 pub(crate) fn run(args: &HistoryArgs, global: &Global) -> Exit {
-    let Some(path) = global.channel3.as_deref() else {
-        return output::fail_with(
-            "there is no history of runs yet: name a raw log of what scripts of mold did, with --channel3 FILE",
-            ["other commands write one with --channel3 FILE: kilter apply --mold DIR --channel3 FILE"],
-        );
-    };
+    let Some(path) = global.channel3.as_deref() else { return output::fail("--channel3 FILE is missing") };
     let log: Box<dyn Read> = match open(path) {
         Ok(log) => log,
         Err(error) => return output::fail(format!("cannot open the log {}: {error}", path.display())),

@@ -1,0 +1,142 @@
+//! A transaction that adds events.
+
+use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
+
+use crate::error::HistoryError;
+use crate::event::{EventId, EventKind, NewEvent, ResourceKey, RunId};
+use crate::link::{DIGEST, Digest, Link, Row};
+use crate::store::History;
+
+/// Transaction that adds events and one link of the chain. Without [`Batch::commit`] it adds nothing.
+pub struct Batch<'a> {
+    pub(crate) transaction: Transaction<'a>,
+    resources: &'a mut std::collections::HashMap<(String, String), i64>,
+    path: &'a std::path::Path,
+    link: Option<Link>,
+    last: i64,
+}
+
+impl History {
+    /// Begins a transaction. It waits for another process that writes.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn batch(&mut self) -> Result<Batch<'_>, HistoryError> {
+        let History { db, path, resources } = self;
+        let begun = db.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
+            let before = head(&transaction)?;
+            Ok((transaction, before))
+        });
+        let (transaction, (last, digest)) = begun.map_err(|error| HistoryError::new(path, &error))?;
+        Ok(Batch { transaction, resources, path, link: Some(Link::after(&digest)), last })
+    }
+}
+
+/// Returns the last event and the digest of the last link.
+pub(crate) fn head(db: &rusqlite::Connection) -> rusqlite::Result<(i64, Digest)> {
+    let mut statement = db.prepare_cached("SELECT last, digest FROM link ORDER BY last DESC LIMIT 1")?;
+    let found = statement.query_row([], |row| Ok((row.get(0)?, row.get::<_, [u8; DIGEST]>(1)?))).optional()?;
+    Ok(found.unwrap_or((0, [0; DIGEST])))
+}
+
+impl Batch<'_> {
+    /// Adds the event that begins a run.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn begin_run(&mut self, at: i64, body: &serde_json::Value) -> Result<RunId, HistoryError> {
+        let run = RunId(self.last + 1);
+        self.add(run, &NewEvent { at, kind: EventKind::Run, resource: None, body })?;
+        let inserted = self.transaction.prepare_cached("INSERT INTO run (id, ended) VALUES (?1, NULL)");
+        inserted.and_then(|mut statement| statement.execute([run.0])).map_err(|error| self.error(&error))?;
+        Ok(run)
+    }
+
+    /// Adds the event that ends a run.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn end_run(&mut self, run: RunId, at: i64, body: &serde_json::Value) -> Result<(), HistoryError> {
+        let end = self.add(run, &NewEvent { at, kind: EventKind::End, resource: None, body })?;
+        let updated = self.transaction.prepare_cached("UPDATE run SET ended = ?2 WHERE id = ?1");
+        let updated = updated.and_then(|mut statement| statement.execute([run.0, end.0]));
+        updated.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Adds an event of a run.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn add(&mut self, run: RunId, event: &NewEvent<'_>) -> Result<EventId, HistoryError> {
+        let id = self.last + 1;
+        let body = event.body.to_string();
+        let resource = event.resource.map(|resource| self.resource(resource)).transpose()?;
+        let row = params![id, run.0, event.at, event.kind.word(), resource, body];
+        let inserted = self
+            .transaction
+            .prepare_cached("INSERT INTO event (id, run, at, kind, resource, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+            .and_then(|mut statement| statement.execute(row));
+        inserted.map_err(|error| self.error(&error))?;
+        let resource = event.resource.map_or(("", ""), |resource| (resource.type_name, resource.title));
+        let row = Row { id, run: run.0, at: event.at, kind: event.kind.word(), resource, body: &body };
+        self.link.get_or_insert_with(|| Link::after(&[0; DIGEST])).add(&row);
+        self.last = id;
+        Ok(EventId(id))
+    }
+
+    /// Stores the encrypted state of a resource under the digest of its content. An equal one is stored once.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn keep_state(&mut self, digest: &str, at: i64, bytes: &[u8]) -> Result<(), HistoryError> {
+        let kept = self.transaction.prepare_cached(
+            "INSERT INTO state (digest, at, bytes) VALUES (?1, ?2, ?3) ON CONFLICT (digest) DO UPDATE SET at = ?2",
+        );
+        let kept = kept.and_then(|mut statement| statement.execute(params![digest, at, bytes]));
+        kept.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Returns the number of a resource, which it creates if needed.
+    pub(crate) fn resource(&mut self, key: ResourceKey<'_>) -> Result<i64, HistoryError> {
+        let known = (key.type_name.to_owned(), key.title.to_owned());
+        if let Some(id) = self.resources.get(&known) {
+            return Ok(*id);
+        }
+        let id = found_or_made(&self.transaction, key).map_err(|error| self.error(&error))?;
+        self.resources.insert(known, id);
+        Ok(id)
+    }
+
+    pub(crate) fn error(&self, error: &rusqlite::Error) -> HistoryError {
+        HistoryError::new(self.path, error)
+    }
+
+    /// Writes the transaction. It is durable when this returns.
+    ///
+    /// # Errors
+    /// If the database cannot be written. Nothing was added then.
+    pub fn commit(mut self) -> Result<(), HistoryError> {
+        let digest = self.link.take().map(Link::digest).unwrap_or_default();
+        let Batch { transaction, resources, path, last, .. } = self;
+        let linked = || {
+            transaction
+                .prepare_cached("INSERT OR IGNORE INTO link (last, digest) VALUES (?1, ?2)")?
+                .execute(params![last, digest])?;
+            transaction.commit()
+        };
+        linked().map_err(|error| {
+            // The numbers of new resources were not stored.
+            resources.clear();
+            HistoryError::new(path, &error)
+        })
+    }
+}
+
+fn found_or_made(transaction: &Transaction<'_>, key: ResourceKey<'_>) -> rusqlite::Result<i64> {
+    let mut known = transaction.prepare_cached("SELECT id FROM resource WHERE type = ?1 AND title = ?2")?;
+    if let Some(id) = known.query_row([key.type_name, key.title], |row| row.get(0)).optional()? {
+        return Ok(id);
+    }
+    let mut made = transaction.prepare_cached("INSERT INTO resource (type, title, name) VALUES (?1, ?2, ?3)")?;
+    made.insert([key.type_name, key.title, key.name])
+}

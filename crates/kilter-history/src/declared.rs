@@ -1,0 +1,167 @@
+//! Current declarations of the managed resources.
+
+use std::collections::HashMap;
+
+use rusqlite::{OptionalExtension as _, params};
+
+use crate::batch::Batch;
+use crate::error::HistoryError;
+use crate::event::{ResourceKey, RunId};
+use crate::store::History;
+
+/// Digests of the name and of the declared value of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AttributeDigest {
+    /// Digest of the name.
+    pub name: u32,
+    /// Digest of the value.
+    pub value: u64,
+}
+
+/// Declaration of a resource in the last run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// Digests of its attributes.
+    pub digests: Vec<AttributeDigest>,
+    /// Run that found this declaration first.
+    pub run: RunId,
+    /// True if the resource has been in this state since.
+    pub is_settled: bool,
+}
+
+/// Bytes of an attribute in the database.
+const ATTRIBUTE: usize = 12;
+
+fn packed(digests: &[AttributeDigest]) -> Vec<u8> {
+    digests.iter().flat_map(|one| one.name.to_le_bytes().into_iter().chain(one.value.to_le_bytes())).collect()
+}
+
+fn unpacked(bytes: &[u8]) -> Vec<AttributeDigest> {
+    let attribute = |part: &[u8]| {
+        let (name, value) = part.split_first_chunk()?;
+        Some(AttributeDigest { name: u32::from_le_bytes(*name), value: u64::from_le_bytes(*value.first_chunk()?) })
+    };
+    bytes.chunks_exact(ATTRIBUTE).filter_map(attribute).collect()
+}
+
+impl History {
+    /// Returns the digest of the declarations of these manifests in their last run.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn catalog_digest(&self, origin: &str) -> Result<Option<Vec<u8>>, HistoryError> {
+        let found = self
+            .db
+            .prepare_cached("SELECT digest FROM catalog WHERE origin = ?1")
+            .and_then(|mut statement| statement.query_row([origin], |row| row.get(0)).optional());
+        found.map_err(|error| self.error(&error))
+    }
+
+    /// Returns the declarations of these manifests in their last run, by type and title.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn declarations(&self, origin: &str) -> Result<HashMap<(String, String), Declaration>, HistoryError> {
+        let read = || {
+            let mut statement = self.db.prepare_cached(
+                "SELECT resource.type, resource.title, digests, run, settled FROM declared
+                 JOIN resource ON resource.id = declared.resource WHERE origin = ?1",
+            )?;
+            let rows = statement.query_map([origin], |row| {
+                let digests = unpacked(row.get_ref(2)?.as_blob()?);
+                let declaration = Declaration { digests, run: RunId(row.get(3)?), is_settled: row.get(4)? };
+                Ok(((row.get(0)?, row.get(1)?), declaration))
+            })?;
+            rows.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(|error| self.error(&error))
+    }
+
+    /// Returns true if resources of these manifests have not been in their declared state since the declaration changed.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn has_unsettled(&self, origin: &str) -> Result<bool, HistoryError> {
+        let mut statement = self
+            .db
+            .prepare_cached("SELECT 1 FROM declared WHERE origin = ?1 AND settled = 0 LIMIT 1")
+            .map_err(|error| self.error(&error))?;
+        statement.exists([origin]).map_err(|error| self.error(&error))
+    }
+}
+
+impl Batch<'_> {
+    /// Stores the declaration of a resource. It replaces the former one.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn declare(
+        &mut self,
+        origin: &str,
+        run: RunId,
+        key: ResourceKey<'_>,
+        digests: &[AttributeDigest],
+    ) -> Result<(), HistoryError> {
+        let resource = self.resource(key)?;
+        let stored = self.transaction.prepare_cached(
+            "INSERT OR REPLACE INTO declared (resource, origin, run, digests, settled) VALUES (?1, ?2, ?3, ?4, 0)",
+        );
+        let row = params![resource, origin, run.0, packed(digests)];
+        let stored = stored.and_then(|mut statement| statement.execute(row));
+        stored.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Removes the declaration of a resource that left the manifests.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn release(&mut self, key: ResourceKey<'_>) -> Result<(), HistoryError> {
+        let resource = self.resource(key)?;
+        let removed = self.transaction.prepare_cached("DELETE FROM declared WHERE resource = ?1");
+        let removed = removed.and_then(|mut statement| statement.execute([resource]));
+        removed.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Stores the digest of all declarations of some manifests.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn set_catalog_digest(&mut self, origin: &str, digest: &[u8]) -> Result<(), HistoryError> {
+        let stored = self.transaction.prepare_cached("INSERT OR REPLACE INTO catalog (origin, digest) VALUES (?1, ?2)");
+        let stored = stored.and_then(|mut statement| statement.execute(params![origin, digest]));
+        stored.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Records that all resources of these manifests are in their declared state, except some.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn settle<'k>(
+        &mut self,
+        origin: &str,
+        except: impl IntoIterator<Item = ResourceKey<'k>>,
+    ) -> Result<(), HistoryError> {
+        let mut unsettled = Vec::new();
+        for key in except {
+            let resource = self.resource(key)?;
+            if self.is_unsettled(resource).map_err(|error| self.error(&error))? {
+                unsettled.push(resource);
+            }
+        }
+        let settle = || {
+            self.transaction
+                .prepare_cached("UPDATE declared SET settled = 1 WHERE origin = ?1 AND settled = 0")?
+                .execute([origin])?;
+            let mut unsettle =
+                self.transaction.prepare_cached("UPDATE declared SET settled = 0 WHERE resource = ?1")?;
+            unsettled.iter().try_for_each(|resource| unsettle.execute([resource]).map(drop))
+        };
+        settle().map_err(|error| self.error(&error))
+    }
+
+    fn is_unsettled(&self, resource: i64) -> rusqlite::Result<bool> {
+        self.transaction
+            .prepare_cached("SELECT 1 FROM declared WHERE resource = ?1 AND settled = 0")?
+            .exists([resource])
+    }
+}

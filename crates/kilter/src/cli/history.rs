@@ -1,0 +1,130 @@
+//! Arguments of `kilter history` and `kilter blame`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::ReportFormat;
+
+/// Arguments of `kilter history`.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct HistoryArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<HistoryCommand>,
+    /// Show the changes of this resource instead of the runs
+    #[arg(value_name = "TYPE[NAME]")]
+    pub(crate) resource: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: HistoryFilter,
+    /// Show at most this many runs or changes; 0 for all
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 50)]
+    pub(crate) lines: usize,
+    /// Continue with new runs or changes as they are recorded
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Output format; `json` prints one object per line
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
+    /// With --channel3: only messages of scripts with this prefix, and of their children, such as resources/file
+    #[arg(long, value_name = "BEGINNING", requires = "channel3")]
+    pub(crate) name: Option<String>,
+    /// With --channel3: only messages with this key, such as stdout or exitcode; repeatable
+    #[arg(long = "key", value_name = "KEY", requires = "channel3")]
+    pub(crate) keys: Vec<String>,
+}
+
+/// Choice of runs and changes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct HistoryFilter {
+    /// Only since this time: 2h, 3d, today, yesterday, 2026-11-26 or "2026-11-26 17:00"
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Only before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// Only changes of resources of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) type_name: Option<String>,
+    /// Only changes that repaired a drift
+    #[arg(long)]
+    pub(crate) corrective: bool,
+    /// Only failures
+    #[arg(long)]
+    pub(crate) failed: bool,
+}
+
+/// Commands of `kilter history`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum HistoryCommand {
+    /// Show a run with all its changes, failures and messages
+    Show {
+        /// Number of the run, or `last`
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Output format; `json` prints one object per line
+        #[arg(long, value_name = "FORMAT", default_value = "human")]
+        format: ReportFormat,
+    },
+    /// Show the difference of the managed machine between two times
+    Diff {
+        /// First time, such as yesterday or 2h
+        #[arg(value_name = "FROM")]
+        from: String,
+        /// Second time
+        #[arg(value_name = "TO", default_value = "now")]
+        to: String,
+        /// Output format
+        #[arg(long, value_name = "FORMAT", default_value = "human")]
+        format: ReportFormat,
+    },
+    /// Show the resources that drift: how often, when last, and which process was seen
+    Drift {
+        #[command(flatten)]
+        filter: HistoryFilter,
+        /// Output format; `json` prints one object per line
+        #[arg(long, value_name = "FORMAT", default_value = "human")]
+        format: ReportFormat,
+    },
+    /// Print all events
+    Export {
+        #[command(flatten)]
+        filter: HistoryFilter,
+        /// Output format
+        #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
+        format: ExportFormat,
+    },
+    /// Verify that no event was changed or removed, and print the head of the chain
+    Verify {
+        /// Head of the chain that an earlier verification printed, or its beginning
+        #[arg(long, value_name = "HEAD")]
+        expect: Option<String>,
+    },
+    /// Remove old events; the begin and the end of each run stay
+    Prune {
+        /// Remove events before this time
+        #[arg(long, value_name = "TIME")]
+        before: String,
+    },
+}
+
+/// Formats of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One JSON object per line
+    Jsonl,
+    /// One line per changed attribute
+    Csv,
+}
+
+/// Arguments of `kilter blame`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BlameArgs {
+    /// The resource
+    #[arg(value_name = "TYPE[NAME]")]
+    pub(crate) resource: String,
+    /// Only this attribute
+    #[arg(value_name = "ATTRIBUTE")]
+    pub(crate) attribute: Option<String>,
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
+}

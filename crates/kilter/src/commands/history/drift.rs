@@ -1,0 +1,92 @@
+//! Resources that drift.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use kilter_history::{Event, EventKind, History, Order};
+use serde_json::{Value as Json, json};
+
+use super::{Filter, refuse, time};
+use crate::cli::ReportFormat;
+use crate::exit::Exit;
+use crate::output;
+use crate::render::report;
+use crate::table::Table;
+use crate::visible::visible;
+
+/// Repairs of a resource.
+#[derive(Default)]
+struct Drift {
+    repairs: u64,
+    first: i64,
+    last: i64,
+    attributes: BTreeMap<String, u64>,
+    process: Json,
+}
+
+/// Shows the resources that drift, the most frequent first.
+pub(super) fn run(history: &History, filter: &Filter, format: ReportFormat) -> Result<Exit, Exit> {
+    let mut all: BTreeMap<String, Drift> = BTreeMap::new();
+    let mut add = |event: Event| {
+        if event.kind == EventKind::Outcome && event.body["corrective"] == true && filter.has_outcome(&event) {
+            add_repair(&mut all, event);
+        }
+        ControlFlow::Continue(())
+    };
+    history.events(&filter.selection(Order::Ascending, None), &mut add).map_err(|error| refuse(&error))?;
+    let mut all: Vec<(String, Drift)> = all.into_iter().collect();
+    all.sort_by_key(|(_, drift)| std::cmp::Reverse(drift.repairs));
+    if format == ReportFormat::Json {
+        return Ok(output::data(
+            &all.iter().map(|(name, drift)| format!("{}\n", document(name, drift))).collect::<String>(),
+        ));
+    }
+    if all.is_empty() {
+        output::line("no repair of a drift is on record");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(["resource", "repairs", "first", "last", "attributes", "changed by"]);
+    for (name, drift) in &all {
+        let attributes: Vec<String> = drift.attributes.keys().map(|name| visible(name)).collect();
+        let process = if drift.process.is_object() { report::opponent(&drift.process) } else { String::new() };
+        table.row([
+            visible(name),
+            drift.repairs.to_string(),
+            time::shown(drift.first),
+            time::shown(drift.last),
+            attributes.join(", "),
+            process,
+        ]);
+    }
+    Ok(output::data(&table.render(None).0))
+}
+
+fn add_repair(all: &mut BTreeMap<String, Drift>, event: Event) {
+    let Some((type_name, title)) = &event.resource else { return };
+    let drift = all.entry(format!("{type_name}[{title}]")).or_default();
+    if drift.repairs == 0 {
+        drift.first = event.at;
+    }
+    drift.repairs += 1;
+    drift.last = event.at;
+    for change in event.body["changes"].as_array().into_iter().flatten() {
+        *drift.attributes.entry(change["attribute"].as_str().unwrap_or("?").to_owned()).or_default() += 1;
+    }
+    if event.body["process"].is_object() {
+        drift.process = event.body["process"].clone();
+    }
+}
+
+fn document(name: &str, drift: &Drift) -> Json {
+    let mut document = json!({
+        "resource": name,
+        "repairs": drift.repairs,
+        "first": time::exact(drift.first),
+        "last": time::exact(drift.last),
+        "attributes": drift.attributes,
+    });
+    if drift.process.is_object() {
+        document["process"] = drift.process.clone();
+    }
+    document
+}

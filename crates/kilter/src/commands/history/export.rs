@@ -1,0 +1,73 @@
+//! All events, for other programs.
+
+use std::ops::ControlFlow;
+
+use kilter_history::{Event, EventKind, History, Order};
+use serde_json::Value as Json;
+
+use super::{Filter, refuse, time, timeline};
+use crate::cli::ExportFormat;
+use crate::exit::Exit;
+use crate::output;
+
+/// Columns of the format CSV.
+const COLUMNS: &str = "time,run,resource,status,corrective,attribute,entry,old,new,place\n";
+
+/// Prints the chosen events, the oldest first.
+pub(super) fn run(history: &History, filter: &Filter, format: ExportFormat) -> Result<Exit, Exit> {
+    let mut written = match format {
+        ExportFormat::Csv => output::write(COLUMNS),
+        ExportFormat::Jsonl => Ok(()),
+    };
+    let mut print = |event: Event| {
+        if !filter.is_narrow() || event.kind == EventKind::Outcome && filter.has_outcome(&event) {
+            written = output::write(&match format {
+                ExportFormat::Jsonl => format!("{}\n", timeline::document(&event, None)),
+                ExportFormat::Csv => rows(&event),
+            });
+        }
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    history.events(&filter.selection(Order::Ascending, None), &mut print).map_err(|error| refuse(&error))?;
+    Ok(match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            output::fail(format_args!("cannot write to the standard output: {error}"))
+        }
+        _ => Exit::Done,
+    })
+}
+
+/// Returns a row for each changed attribute of an outcome, or one for an outcome without.
+fn rows(event: &Event) -> String {
+    let (EventKind::Outcome, Some((type_name, title))) = (event.kind, &event.resource) else { return String::new() };
+    let text = |value: &Json| match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let row = |change: &Json| {
+        let cells = [
+            time::exact(event.at),
+            event.run.0.to_string(),
+            format!("{type_name}[{title}]"),
+            text(&event.body["status"]),
+            text(&change["corrective"]),
+            text(&change["attribute"]),
+            text(&change["entry"]),
+            text(&change["old"]),
+            text(&change["new"]),
+            text(&event.body["place"]),
+        ];
+        cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\n"
+    };
+    match event.body["changes"].as_array() {
+        Some(changes) => changes.iter().map(row).collect(),
+        None => row(&Json::Null),
+    }
+}
+
+/// Returns a cell as RFC 4180 has it.
+fn quoted(cell: &str) -> String {
+    let is_plain = !cell.contains(['"', ',', '\n', '\r']);
+    if is_plain { cell.to_owned() } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
+}

@@ -1,0 +1,214 @@
+//! `kilter history`: past runs and changes.
+
+mod diff;
+mod drift;
+mod export;
+pub(crate) mod mold_log;
+mod runs;
+mod show;
+mod time;
+mod timeline;
+mod verify;
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use kilter_history::{Event, EventId, History, HistoryError, Order, RunId, RunRecord, Selection};
+use serde_json::Value as Json;
+
+use crate::cli::{HistoryArgs, HistoryCommand, HistoryFilter, ReportFormat};
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::{output, providers, recorder, signals};
+pub(crate) use time::shown as shown_time;
+pub(crate) use timeline::value;
+
+/// Interval of `--follow`.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Runs the command.
+pub(crate) fn run(args: &HistoryArgs, session: &Session) -> Exit {
+    match answered(args, session) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn answered(args: &HistoryArgs, session: &Session) -> Result<Exit, Exit> {
+    match &args.command {
+        Some(HistoryCommand::Show { run, format }) => show::run(&open(session)?, run, *format),
+        Some(HistoryCommand::Diff { from, to, format }) => diff::run(&open(session)?, from, to, *format),
+        Some(HistoryCommand::Drift { filter, format }) => drift::run(&open(session)?, &Filter::of(filter)?, *format),
+        Some(HistoryCommand::Export { filter, format }) => export::run(&open(session)?, &Filter::of(filter)?, *format),
+        Some(HistoryCommand::Verify { expect }) => verify::run(&open(session)?, expect.as_deref()),
+        Some(HistoryCommand::Prune { before }) => verify::prune(session, before),
+        None => listed(args, session),
+    }
+}
+
+/// Lists the runs, or the changes of a resource.
+fn listed(args: &HistoryArgs, session: &Session) -> Result<Exit, Exit> {
+    let history = open(session)?;
+    let filter = Filter::of(&args.filter)?;
+    let list = List { filter, lines: args.lines, format: args.format };
+    let resource = args.resource.as_deref().map(|name| Subject::of(&history, name)).transpose()?;
+    let mut last = history.last().map_err(|error| refuse(&error))?;
+    let exit = match &resource {
+        Some(subject) => timeline::run(&history, subject, &list)?,
+        None => runs::run(&history, session, &list)?,
+    };
+    while args.follow && exit == Exit::Done {
+        std::thread::sleep(FOLLOW_INTERVAL);
+        if let Some(exit) = signals::exit() {
+            return Ok(exit);
+        }
+        let now = history.last().map_err(|error| refuse(&error))?;
+        if now == last {
+            continue;
+        }
+        let told = match &resource {
+            Some(subject) => timeline::follow(&history, subject, &list, last)?,
+            None => runs::follow(&history, session, &list, last)?,
+        };
+        if told != Exit::Done {
+            return Ok(told);
+        }
+        last = now;
+    }
+    Ok(exit)
+}
+
+/// List of runs or changes.
+pub(super) struct List {
+    filter: Filter,
+    /// Maximum number of entries; 0 for all.
+    lines: usize,
+    format: ReportFormat,
+}
+
+/// Choice of runs and changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    selection: Selection,
+    type_name: Option<String>,
+    is_corrective: bool,
+    is_failed: bool,
+}
+
+impl Filter {
+    fn of(args: &HistoryFilter) -> Result<Filter, Exit> {
+        let time = |text: &Option<String>| text.as_deref().map(time::parsed).transpose();
+        let selection = Selection { since: time(&args.since)?, until: time(&args.until)?, ..Selection::default() };
+        let type_name = args.type_name.clone();
+        Ok(Filter { selection, type_name, is_corrective: args.corrective, is_failed: args.failed })
+    }
+
+    fn selection(&self, order: Order, after: Option<EventId>) -> Selection {
+        Selection { order, after, ..self.selection }
+    }
+
+    /// Returns true if the filter chooses only some of the outcomes.
+    fn is_narrow(&self) -> bool {
+        self.type_name.is_some() || self.is_corrective || self.is_failed
+    }
+
+    /// Returns true if an outcome is chosen.
+    fn has_outcome(&self, event: &Event) -> bool {
+        let type_name = event.resource.as_ref().map(|(type_name, _)| type_name);
+        let is_of_type = self.type_name.as_ref().is_none_or(|wanted| Some(wanted) == type_name);
+        let is_corrective = !self.is_corrective || event.body["corrective"] == true;
+        let is_failed = !self.is_failed || event.body["status"] == "failed";
+        is_of_type && is_corrective && is_failed
+    }
+}
+
+/// Resource of a question: its type, and its titles in the history.
+pub(crate) struct Subject {
+    pub(crate) type_name: String,
+    pub(crate) title: String,
+}
+
+impl Subject {
+    /// Finds a resource by `TYPE[NAME]`: its title, or its name on the system.
+    ///
+    /// # Errors
+    /// If the history does not contain it; reported.
+    pub(crate) fn of(history: &History, text: &str) -> Result<Subject, Exit> {
+        let (type_name, Some(name)) = providers::split(text) else {
+            return Err(output::fail_with(
+                format_args!("`{text}` is no resource"),
+                ["write it as TYPE[NAME], such as 'file[/etc/motd]'"],
+            ));
+        };
+        let titles = history.titles(type_name, name).map_err(|error| refuse(&error))?;
+        match titles.into_iter().next() {
+            Some(title) => Ok(Subject { type_name: type_name.to_owned(), title }),
+            None => Err(output::fail_with(
+                format_args!("the history does not contain {text}"),
+                ["it lists resources that a recorded run has changed or declared"],
+            )),
+        }
+    }
+}
+
+/// Opens the history for reading.
+///
+/// # Errors
+/// If there is none, or it cannot be read; reported.
+pub(crate) fn open(session: &Session) -> Result<History, Exit> {
+    let directory = recorder::directory(&session.state_dir()?);
+    match History::read(&directory) {
+        Ok(Some(history)) => Ok(history),
+        Ok(None) => Err(output::fail_with(
+            format_args!("there is no history in {} yet", directory.display()),
+            ["apply, run, set and act record what they change"],
+        )),
+        Err(error) => Err(refuse(&error)),
+    }
+}
+
+/// Reports that the history cannot be used.
+pub(crate) fn refuse(error: &HistoryError) -> Exit {
+    output::fail(error)
+}
+
+/// Returns the run with this number, or the last one.
+///
+/// # Errors
+/// If there is no such run; reported.
+pub(crate) fn found_run(history: &History, word: &str) -> Result<RunRecord, Exit> {
+    let mut found = None;
+    if word == "last" {
+        let mut take = |run| {
+            found = Some(run);
+            ControlFlow::Break(())
+        };
+        history.runs(&Selection::default(), &mut take).map_err(|error| refuse(&error))?;
+    } else {
+        let number = word.parse().map_err(|_| {
+            output::fail_with(
+                format_args!("`{word}` is no run"),
+                ["write its number, or `last`; `kilter history` lists them"],
+            )
+        })?;
+        found = history.run(RunId(number)).map_err(|error| refuse(&error))?;
+    }
+    found.ok_or_else(|| output::fail_with(format_args!("there is no run {word}"), ["`kilter history` lists the runs"]))
+}
+
+/// Returns the user of a run: the one who logged in, and the one whose rights the run had.
+pub(crate) fn user(begin: &Json) -> String {
+    let own = begin["user"].as_str().map_or_else(|| format!("uid {}", begin["uid"]), str::to_owned);
+    match &begin["login"] {
+        Json::Null => own,
+        Json::String(login) => format!("{login} as {own}"),
+        login => format!("uid {login} as {own}"),
+    }
+}
+
+/// Returns true if the process of a run without an end still works.
+fn is_under_way(begin: &Json) -> bool {
+    let Some(pid) = begin["pid"].as_u64() else { return false };
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let own = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    !name.is_empty() && name == own
+}

@@ -1,0 +1,152 @@
+//! List of runs.
+
+use std::ops::ControlFlow;
+
+use kilter_history::{Event, EventId, EventKind, History, Order, RunRecord};
+use serde_json::{Value as Json, json};
+
+use super::{List, is_under_way, refuse, time, user};
+use crate::cli::ReportFormat;
+use crate::exit::Exit;
+use crate::output;
+use crate::recorder::Unchanged;
+use crate::session::Session;
+use crate::style::{FAILED, FAINT, styled};
+use crate::table::Table;
+use crate::visible::visible;
+
+/// Shows the chosen runs, the newest first.
+pub(super) fn run(history: &History, session: &Session, list: &List) -> Result<Exit, Exit> {
+    let runs = chosen(history, list, Order::Descending, None)?;
+    shown(&runs, session, list, true)
+}
+
+/// Shows the chosen runs after an event, the oldest first.
+pub(super) fn follow(history: &History, session: &Session, list: &List, after: EventId) -> Result<Exit, Exit> {
+    let runs = chosen(history, &List { lines: 0, ..list_of(list) }, Order::Ascending, Some(after))?;
+    if runs.is_empty() { Ok(Exit::Done) } else { shown(&runs, session, list, false) }
+}
+
+fn list_of(list: &List) -> List {
+    List { filter: list.filter.clone(), lines: list.lines, format: list.format }
+}
+
+fn chosen(history: &History, list: &List, order: Order, after: Option<EventId>) -> Result<Vec<RunRecord>, Exit> {
+    let mut runs = Vec::new();
+    let mut failed = None;
+    let mut take = |run: RunRecord| {
+        let is_chosen = match list.filter.is_narrow() {
+            false => Ok(true),
+            true => has_chosen(history, list, &run),
+        };
+        match is_chosen {
+            Ok(true) => runs.push(run),
+            Ok(false) => {}
+            Err(exit) => {
+                failed = Some(exit);
+                return ControlFlow::Break(());
+            }
+        }
+        if list.lines > 0 && runs.len() >= list.lines { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    history.runs(&list.filter.selection(order, after), &mut take).map_err(|error| refuse(&error))?;
+    failed.map_or(Ok(runs), Err)
+}
+
+/// Returns true if a run has a chosen outcome.
+fn has_chosen(history: &History, list: &List, run: &RunRecord) -> Result<bool, Exit> {
+    let mut is_found = false;
+    let mut look = |event: Event| {
+        is_found = event.kind == EventKind::Outcome && list.filter.has_outcome(&event);
+        if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    history.events_of(run.id, &mut look).map_err(|error| refuse(&error))?;
+    Ok(is_found)
+}
+
+fn shown(runs: &[RunRecord], session: &Session, list: &List, has_headings: bool) -> Result<Exit, Exit> {
+    if list.format == ReportFormat::Json {
+        return Ok(output::data(&runs.iter().map(|run| format!("{}\n", document(run, session))).collect::<String>()));
+    }
+    if runs.is_empty() {
+        output::line("no run matches");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(["run", "time", "command", "user", "result"]);
+    for run in runs {
+        let begin = &run.begin.body;
+        table.row([
+            run.id.0.to_string(),
+            time::shown(run.begin.at),
+            visible(begin["command"].as_str().unwrap_or("?")),
+            visible(&user(begin)),
+            result(run, session),
+        ]);
+    }
+    let (text, _) = table.render(None);
+    let text = if has_headings { text.as_str() } else { text.split_once('\n').map_or("", |(_, rows)| rows) };
+    Ok(output::data(text))
+}
+
+/// Returns a run for programs.
+pub(super) fn document(run: &RunRecord, session: &Session) -> Json {
+    let mut document = json!({ "run": run.id.0, "time": time::exact(run.begin.at) });
+    for (key, value) in run.begin.body.as_object().into_iter().flatten().filter(|(key, _)| *key != "started") {
+        document[key] = value.clone();
+    }
+    match &run.end {
+        Some(end) => {
+            document["state"] = "ended".into();
+            document["ended"] = time::exact(end.at).into();
+            for (key, value) in end.body.as_object().into_iter().flatten() {
+                document[key] = value.clone();
+            }
+        }
+        None if is_under_way(&run.begin.body) => document["state"] = "under_way".into(),
+        None => document["state"] = "cut_off".into(),
+    }
+    if let Some(repeats) = repeats(run, session) {
+        document["repeated"] = json!({ "count": repeats.0, "last": time::exact(repeats.1) });
+    }
+    document
+}
+
+/// Returns the number of runs without changes after a run, and the end of the last one.
+fn repeats(run: &RunRecord, session: &Session) -> Option<(u64, i64)> {
+    let found = Unchanged::of(&session.state_dir_if_any()?).after(run.id)?;
+    Some((found.count, found.last))
+}
+
+/// Returns the result of a run in words.
+pub(super) fn result(run: &RunRecord, session: &Session) -> String {
+    let Some(end) = &run.end else {
+        return match is_under_way(&run.begin.body) {
+            true => "under way".to_owned(),
+            false => styled(FAILED, "cut off: the process ended without a report"),
+        };
+    };
+    let counts = &end.body["counts"];
+    let count = |word: &str| counts[word].as_u64().unwrap_or_default();
+    let corrected = count("corrected");
+    let parts = [
+        (count("changed").saturating_sub(corrected), "changed"),
+        (corrected, "corrected"),
+        (count("refreshed"), "refreshed"),
+        (count("failed"), "failed"),
+        (count("skipped"), "skipped"),
+        (count("interrupted"), "not reached"),
+    ];
+    let words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    let mut text = if words.is_empty() { "no changes".to_owned() } else { words.join(", ") };
+    if end.body["interrupted"] == true {
+        text += ", interrupted";
+    }
+    if end.body["failed"] == true {
+        text = styled(FAILED, text);
+    }
+    if let Some((n, last)) = repeats(run, session) {
+        let runs = if n == 1 { "1 more run".to_owned() } else { format!("{n} more runs") };
+        text += &styled(FAINT, format!("; {runs} without changes until {}", time::shown(last)));
+    }
+    text
+}

@@ -1,0 +1,104 @@
+//! One run with all its events.
+
+use std::ops::ControlFlow;
+
+use kilter_history::{Event, EventKind, History, RunRecord};
+use serde_json::Value as Json;
+
+use super::{found_run, refuse, time, timeline, user};
+use crate::cli::ReportFormat;
+use crate::exit::Exit;
+use crate::output;
+use crate::style::{FAINT, NAME, styled};
+use crate::visible::visible;
+
+/// Shows a run.
+pub(super) fn run(history: &History, word: &str, format: ReportFormat) -> Result<Exit, Exit> {
+    let run = found_run(history, word)?;
+    let mut written = Ok(());
+    if format == ReportFormat::Human {
+        written = output::write(&head(&run));
+    }
+    let mut show = |event: Event| {
+        let text = match format {
+            ReportFormat::Json => format!("{}\n", timeline::document(&event, None)),
+            ReportFormat::Human => shown(&event),
+        };
+        written = output::write(&text);
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    history.events_of(run.id, &mut show).map_err(|error| refuse(&error))?;
+    Ok(match written {
+        Ok(()) => Exit::Done,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(error) => output::fail(format_args!("cannot write to the standard output: {error}")),
+    })
+}
+
+fn head(run: &RunRecord) -> String {
+    let begin = &run.begin.body;
+    let mut text = format!(
+        "{}  {} by {} on {}",
+        styled(NAME, format!("run {}", run.id.0)),
+        visible(begin["command"].as_str().unwrap_or("?")),
+        visible(&user(begin)),
+        visible(begin["host"].as_str().unwrap_or("?")),
+    );
+    if let Some(terminal) = begin["terminal"].as_str() {
+        text += &format!(" ({})", visible(terminal));
+    }
+    text += &format!("\n  began  {}\n", time::shown(run.begin.at));
+    if let Some(end) = &run.end {
+        text += &format!("  ended  {}\n", time::shown(end.at));
+    }
+    for manifest in begin["manifests"].as_array().into_iter().flatten() {
+        let path = visible(manifest["path"].as_str().unwrap_or("?"));
+        let short = |key: &str| manifest[key].as_str().and_then(|text| text.get(..12)).map(str::to_owned);
+        let commit = short("commit").map(|commit| format!(", commit {commit}")).unwrap_or_default();
+        let digest = short("sha256").unwrap_or_default();
+        text += &format!("  read   {path} {}\n", styled(FAINT, format!("(sha256 {digest}{commit})")));
+    }
+    text
+}
+
+fn shown(event: &Event) -> String {
+    match event.kind {
+        EventKind::Outcome => {
+            let name = event.resource.as_ref().map(|(type_name, title)| format!("{type_name}[{title}]"));
+            let name = styled(NAME, visible(&name.unwrap_or_default()));
+            let time = time::shown(event.at);
+            let time = time.split_once(' ').map_or(time.as_str(), |(_, time)| time);
+            let place = event.body["place"].as_str().map(|place| format!("  {}", styled(FAINT, visible(place))));
+            format!(
+                "{time}  {name} {}{}\n{}",
+                timeline::word(event),
+                place.unwrap_or_default(),
+                timeline::details(event)
+            )
+        }
+        EventKind::Log => {
+            let text = |key: &str| visible(event.body[key].as_str().unwrap_or_default());
+            let of = match (text("type"), text("name")) {
+                (of, name) if name.is_empty() => of,
+                (of, name) => format!("{of}[{name}]"),
+            };
+            format!("  {}: {of}: {}\n", text("level"), text("message"))
+        }
+        EventKind::Declared => {
+            let count = |key: &str| event.body[key]["count"].as_u64().unwrap_or_default();
+            let parts =
+                [(count("added"), "new"), (count("changed"), "changed"), (count("removed"), "no longer declared")];
+            let words: Vec<String> =
+                parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+            let mut text = format!(
+                "  declarations: {}\n",
+                if words.is_empty() { "the same".to_owned() } else { words.join(", ") }
+            );
+            for name in event.body["removed"]["resources"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+                text += &format!("    {} {}\n", visible(name), styled(FAINT, "left the manifest and stays as it is"));
+            }
+            text
+        }
+        EventKind::Run | EventKind::End | EventKind::Before | EventKind::Process | EventKind::Pruned => String::new(),
+    }
+}

@@ -1,0 +1,164 @@
+//! Changes of a resource, the newest first.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use kilter_history::{Event, EventId, EventKind, History, Order, RunId};
+use serde_json::{Value as Json, json};
+
+use super::{List, Subject, refuse, time, user};
+use crate::cli::ReportFormat;
+use crate::exit::Exit;
+use crate::output;
+use crate::render::{diff, report};
+use crate::style::{FAILED, FAINT, NAME, styled};
+use crate::visible::visible;
+
+/// Shows the chosen changes of a resource.
+pub(super) fn run(history: &History, subject: &Subject, list: &List) -> Result<Exit, Exit> {
+    let events = chosen(history, subject, list, Order::Descending, None)?;
+    if events.is_empty() && list.format == ReportFormat::Human {
+        output::line("no change matches");
+    }
+    shown(history, &events, list.format)
+}
+
+/// Shows the chosen changes after an event, the oldest first.
+pub(super) fn follow(history: &History, subject: &Subject, list: &List, after: EventId) -> Result<Exit, Exit> {
+    shown(history, &chosen(history, subject, list, Order::Ascending, Some(after))?, list.format)
+}
+
+fn chosen(
+    history: &History,
+    subject: &Subject,
+    list: &List,
+    order: Order,
+    after: Option<EventId>,
+) -> Result<Vec<Event>, Exit> {
+    let mut events = Vec::new();
+    let mut take = |event: Event| {
+        if event.kind != EventKind::Before && (event.kind != EventKind::Outcome || list.filter.has_outcome(&event)) {
+            events.push(event);
+        }
+        let is_enough = after.is_none() && list.lines > 0 && events.len() >= list.lines;
+        if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let selection = list.filter.selection(order, after);
+    let read = history.timeline(&subject.type_name, &subject.title, &selection, &mut take);
+    read.map_err(|error| refuse(&error))?;
+    Ok(events)
+}
+
+fn shown(history: &History, events: &[Event], format: ReportFormat) -> Result<Exit, Exit> {
+    let mut begins: HashMap<RunId, Json> = HashMap::new();
+    let mut text = String::new();
+    for event in events {
+        if !begins.contains_key(&event.run) {
+            let run = history.run(event.run).map_err(|error| refuse(&error))?;
+            begins.insert(event.run, run.map(|run| run.begin.body).unwrap_or_default());
+        }
+        let begin = &begins[&event.run];
+        text += &match format {
+            ReportFormat::Json => format!("{}\n", document(event, Some(begin))),
+            ReportFormat::Human => entry(event, begin),
+        };
+    }
+    Ok(output::data(&text))
+}
+
+/// Returns an event for programs.
+pub(super) fn document(event: &Event, begin: Option<&Json>) -> Json {
+    let mut document = json!({
+        "event": event.id.0,
+        "run": event.run.0,
+        "time": time::exact(event.at),
+        "kind": event.kind.word(),
+    });
+    if let Some((type_name, title)) = &event.resource {
+        document["resource"] = format!("{type_name}[{title}]").into();
+    }
+    if let Some(begin) = begin {
+        document["command"] = begin["command"].clone();
+        document["user"] = user(begin).into();
+    }
+    for (key, value) in event.body.as_object().into_iter().flatten() {
+        document[key] = value.clone();
+    }
+    document
+}
+
+fn entry(event: &Event, begin: &Json) -> String {
+    let by = format!(
+        "run {}, {} by {}",
+        event.run.0,
+        visible(begin["command"].as_str().unwrap_or("?")),
+        visible(&user(begin))
+    );
+    let place = event.body["place"].as_str().map(|place| format!(", {}", visible(place))).unwrap_or_default();
+    let head = format!(
+        "{}  {}  {}\n",
+        styled(NAME, time::shown(event.at)),
+        word(event),
+        styled(FAINT, format!("{by}{place}"))
+    );
+    head + &details(event)
+}
+
+/// Returns the result of an event in a word.
+pub(super) fn word(event: &Event) -> String {
+    let status = event.body["status"].as_str().unwrap_or_else(|| event.body["message"].as_str().unwrap_or("?"));
+    match status {
+        "changed" if event.body["corrective"] == true => "corrected".to_owned(),
+        "failed" => styled(FAILED, "failed"),
+        other => visible(&other.replace('_', " ")),
+    }
+}
+
+/// Returns the changes, the failure and the process of an event.
+pub(super) fn details(event: &Event) -> String {
+    let mut text = String::new();
+    for change in event.body["changes"].as_array().into_iter().flatten() {
+        let entry = change["entry"].as_str().map(|entry| format!("{}: ", visible(entry))).unwrap_or_default();
+        let attribute = visible(change["attribute"].as_str().unwrap_or("?"));
+        let words = match change["message"].as_str() {
+            Some(message) => visible(message),
+            None => format!("{} → {}", value(&change["old"]), value(&change["new"])),
+        };
+        text += &format!("    {entry}{attribute}: {words}\n");
+        if let Some(lines) = change["diff"].as_str() {
+            text += &diff::diff(lines, "      ");
+        }
+    }
+    if let Some(by) = event.body["refreshed_by"].as_array() {
+        let by: Vec<String> = by.iter().filter_map(Json::as_str).map(visible).collect();
+        let by = if by.is_empty() { "an earlier run".to_owned() } else { by.join(", ") };
+        text += &format!("    refreshed by {by}\n");
+    }
+    if let Some(failure) = event.body["failure"].as_str() {
+        text += &format!("    {} {}\n", styled(FAILED, "error:"), visible(failure).replace('\n', "\n      "));
+    }
+    if let Some(cause) = event.body["because_of"].as_str() {
+        text += &format!("    because of {}\n", visible(cause));
+    }
+    if event.body["process"].is_object() {
+        text += &format!("    changed by {}\n", report::opponent(&event.body["process"]));
+    }
+    for note in event.body["notes"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+        text += &format!("    {}\n", styled(FAINT, format!("| {}", visible(note))));
+    }
+    text
+}
+
+/// Returns a recorded value on one line.
+pub(crate) fn value(value: &Json) -> String {
+    match value {
+        Json::Null => "(none)".to_owned(),
+        Json::String(text) if text.is_empty() => "''".to_owned(),
+        Json::String(text) => visible(&text.replace('\n', "\\n")),
+        Json::Object(long) if long.contains_key("sha256") => {
+            let digest = value["sha256"].as_str().unwrap_or_default();
+            format!("{} bytes (sha256 {})", value["bytes"], digest.get(..12).unwrap_or(digest))
+        }
+        other => visible(&other.to_string()),
+    }
+}

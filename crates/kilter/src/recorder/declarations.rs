@@ -1,0 +1,176 @@
+//! Comparison of the declarations of a run with those of the run before: a changed attribute is intentional if its declaration changed, and corrective
+//! if the machine has drifted.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hasher};
+
+use ecow::EcoString;
+use kilter_history::{AttributeDigest, Declaration, EventKind, History, HistoryError, NewEvent, ResourceKey, RunId};
+use kilter_model::{Resource, Value, to_canonical_json_clear};
+use kilter_runtime::{Prepared, SealingKey};
+use serde_json::{Value as Json, json};
+
+/// Maximum number of resources that the event lists.
+const MAX_LISTED: usize = 1000;
+
+/// Digests of all declarations of a run.
+pub(super) struct Catalog {
+    resources: Vec<(EcoString, EcoString, EcoString, Vec<AttributeDigest>)>,
+}
+
+impl Catalog {
+    /// Returns the digests of all resources of a run. A digest of a secret needs the key; without it, all secrets are equal.
+    pub(super) fn of(prepared: &Prepared, key: Option<&SealingKey>) -> Catalog {
+        let is_declared = |resource: &&std::sync::Arc<Resource>| !resource.is_hidden() && !resource.is_reversal();
+        let resources = prepared.resources().iter().filter(is_declared).map(|resource| {
+            let reference = &resource.reference;
+            let mut digests: Vec<AttributeDigest> = resource
+                .attributes
+                .iter()
+                .map(|(name, value)| AttributeDigest {
+                    name: name_digest(name.as_str()),
+                    value: value_digest(value, key),
+                })
+                .collect();
+            digests.sort_unstable();
+            let (type_name, title) = (EcoString::from(reference.type_name.as_str()), reference.title.as_str().into());
+            (type_name, title, resource.name.clone(), digests)
+        });
+        Catalog { resources: resources.collect() }
+    }
+
+    /// Returns the digest of all.
+    pub(super) fn digest(&self) -> [u8; 8] {
+        let mut hasher = DefaultHasher::new();
+        for (type_name, title, _, digests) in &self.resources {
+            hasher.write(type_name.as_bytes());
+            hasher.write_u8(0xff);
+            hasher.write(title.as_bytes());
+            hasher.write_usize(digests.len());
+            for one in digests {
+                hasher.write_u32(one.name);
+                hasher.write_u64(one.value);
+            }
+        }
+        hasher.finish().to_le_bytes()
+    }
+}
+
+fn name_digest(name: &str) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(name.as_bytes());
+    hasher.finish() as u32
+}
+
+fn value_digest(value: &Value, key: Option<&SealingKey>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match value {
+        value if value.holds_sensitive() => {
+            // Guesses cannot be tested without the key.
+            let text = to_canonical_json_clear(value).to_string();
+            let digest = key.map(|key| key.digest([&b"kilter declarations 1"[..], text.as_bytes()]));
+            hasher.write(digest.unwrap_or_default().as_bytes());
+        }
+        Value::String(_) | Value::Binary(_) => hasher.write(value.as_bytes().unwrap_or_default()),
+        value => hasher.write(to_canonical_json_clear(value).to_string().as_bytes()),
+    }
+    hasher.write(value.kind().as_bytes());
+    hasher.finish()
+}
+
+/// Resources whose declarations differ from those of the run before.
+#[derive(Default)]
+pub(super) struct Intents {
+    edited: HashMap<(EcoString, EcoString), Edit>,
+}
+
+enum Edit {
+    /// The resource is new, or has never been in its declared state.
+    All,
+    /// Digests of the names of changed attributes.
+    Attributes(BTreeSet<u32>),
+}
+
+impl Intents {
+    /// Returns true if the declaration of an attribute is the one of the run before.
+    pub(super) fn is_corrective(&self, type_name: &str, title: &str, attribute: &str) -> bool {
+        match self.edited.get(&(type_name.into(), title.into())) {
+            None => true,
+            Some(Edit::All) => false,
+            Some(Edit::Attributes(names)) => !names.contains(&name_digest(attribute)),
+        }
+    }
+}
+
+/// Compares the declarations of a run with those before, and records the difference.
+///
+/// # Errors
+/// If the history cannot be read or written.
+pub(super) fn record(
+    history: &mut History,
+    run: RunId,
+    origin: &str,
+    declared: &Catalog,
+    manifests: &Json,
+) -> Result<Intents, HistoryError> {
+    let mut intents = Intents::default();
+    if origin.is_empty() {
+        return Ok(intents);
+    }
+    let digest = declared.digest();
+    let is_same = history.catalog_digest(origin)?.as_deref() == Some(&digest[..]);
+    if is_same && !history.has_unsettled(origin)? {
+        return Ok(intents);
+    }
+    let mut known = history.declarations(origin)?;
+    let (mut added, mut changed) = (Vec::new(), Vec::new());
+    let mut batch = history.batch()?;
+    for (type_name, title, name, digests) in &declared.resources {
+        let before = known.remove(&(type_name.to_string(), title.to_string()));
+        let is_new = before.is_none();
+        let edit = edit(before.as_ref(), digests);
+        if before.as_ref().is_none_or(|before| before.digests != *digests) {
+            batch.declare(origin, run, ResourceKey { type_name, title, name }, digests)?;
+            if is_new { &mut added } else { &mut changed }.push(format!("{type_name}[{title}]"));
+        }
+        if let Some(edit) = edit {
+            intents.edited.insert((type_name.clone(), title.clone()), edit);
+        }
+    }
+    let mut released: Vec<(String, String)> = known.into_keys().collect();
+    released.sort_unstable();
+    for (type_name, title) in &released {
+        batch.release(ResourceKey { type_name, title, name: title })?;
+    }
+    if !is_same {
+        batch.set_catalog_digest(origin, &digest)?;
+        let removed = released.iter().map(|(type_name, title)| format!("{type_name}[{title}]")).collect();
+        let body = json!({
+            "manifests": manifests,
+            "added": listed(added),
+            "changed": listed(changed),
+            "removed": listed(removed),
+        });
+        let at = super::milliseconds(std::time::SystemTime::now());
+        batch.add(run, &NewEvent { at, kind: EventKind::Declared, resource: None, body: &body })?;
+    }
+    batch.commit()?;
+    Ok(intents)
+}
+
+fn listed(mut names: Vec<String>) -> Json {
+    let count = names.len();
+    names.truncate(MAX_LISTED);
+    json!({ "count": count, "resources": names })
+}
+
+fn edit(before: Option<&Declaration>, digests: &[AttributeDigest]) -> Option<Edit> {
+    let Some(before) = before.filter(|before| before.is_settled) else { return Some(Edit::All) };
+    if before.digests == digests {
+        return None;
+    }
+    let differs = |one: &&AttributeDigest, others: &[AttributeDigest]| !others.contains(one);
+    let names = digests.iter().filter(|one| differs(one, &before.digests));
+    let gone = before.digests.iter().filter(|one| differs(one, digests));
+    Some(Edit::Attributes(names.chain(gone).map(|one| one.name).collect()))
+}

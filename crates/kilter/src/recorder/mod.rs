@@ -1,0 +1,437 @@
+//! Recording of a run in the history.
+//!
+//! A [`Recorder`] is the observer between a run and its output. It opens the history at the first event that is worth a record, so that a run without
+//! changes reads and writes at most one small file ([`unchanged`]).
+
+mod body;
+mod declarations;
+mod origin;
+mod unchanged;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use ecow::{EcoString, eco_format};
+use kilter_history::{Batch, EventKind, History, HistoryError, NewEvent, ResourceKey, Retention, RunId};
+use kilter_model::ResourceRef;
+use kilter_provider::Level;
+use kilter_runtime::{
+    Event, Mode, Observer, PendingChange, Prepared, Report, ResourceReport, SavedState, SealingKey, Status,
+};
+use serde_json::{Value as Json, json};
+
+use crate::output;
+use crate::session::Session;
+use declarations::{Catalog, Intents};
+pub(crate) use origin::RunInputs;
+pub(crate) use unchanged::Unchanged;
+
+/// Directory of the history in the state directory.
+const DIRECTORY: &str = "history";
+
+/// Maximum number of events in memory.
+const MAX_QUEUED: usize = 1000;
+
+/// Time between two transactions, while a run waits for calls.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Events of runs that ended before this time are removed.
+const MAX_AGE: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
+/// Size of the database at which the oldest events are removed.
+const MAX_BYTES: u64 = 512 << 20;
+
+/// Maximum size in bytes of the state of one resource that is saved before a change.
+const MAX_STATE_BYTES: usize = 64 << 20;
+
+/// Returns the directory of the history of a state directory.
+pub(crate) fn directory(state_dir: &Path) -> PathBuf {
+    state_dir.join(DIRECTORY)
+}
+
+/// Returns a time in milliseconds since 1970.
+pub(crate) fn milliseconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Reaction to a history that cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnFailure {
+    /// The run ends before its next change.
+    End,
+    /// The run continues. A machine that is held must be repaired even if its disk is full.
+    Continue,
+}
+
+/// Records a run.
+pub(crate) struct Recorder {
+    state_dir: PathBuf,
+    on_failure: OnFailure,
+    /// Event that begins the run, without the manifests.
+    header: Json,
+    inputs: RunInputs,
+    prepared: Prepared,
+    open: Option<OpenRun>,
+    queue: Vec<QueuedEvent>,
+    /// Resources without a success: their declarations are not in effect yet.
+    unsettled: HashSet<(EcoString, EcoString)>,
+    flushed_at: Instant,
+    /// First failure to write, which has been reported.
+    failure: Option<EcoString>,
+    /// Number of events that were not written.
+    lost: usize,
+    corrected: usize,
+}
+
+/// Run that the history contains.
+struct OpenRun {
+    history: History,
+    id: RunId,
+    intents: Intents,
+    key: Option<SealingKey>,
+}
+
+struct QueuedEvent {
+    at: i64,
+    kind: EventKind,
+    resource: Option<(EcoString, EcoString)>,
+    body: Json,
+}
+
+impl Recorder {
+    /// Returns the recorder of a run; none if this run is not recorded.
+    pub(crate) fn of(session: &Session, prepared: &Prepared, mode: Mode, on_failure: OnFailure) -> Option<Recorder> {
+        let is_recorded = mode == Mode::Apply && !session.global.without_history && !session.record.is_recorded();
+        let state_dir = session.state_dir_if_any().filter(|_| is_recorded)?;
+        Some(Recorder {
+            state_dir,
+            on_failure,
+            header: origin::header(session),
+            inputs: session.inputs(),
+            prepared: prepared.clone(),
+            open: None,
+            queue: Vec::new(),
+            unsettled: HashSet::new(),
+            flushed_at: Instant::now(),
+            failure: None,
+            lost: 0,
+            corrected: 0,
+        })
+    }
+
+    /// Takes a new declaration of a run that holds a state.
+    pub(crate) fn declares(&mut self, prepared: &Prepared, inputs: RunInputs) {
+        (self.prepared, self.inputs) = (prepared.clone(), inputs);
+        let Some(run) = &mut self.open else { return };
+        let declared = Catalog::of(&self.prepared, run.key.as_ref());
+        let manifests = self.inputs.manifests();
+        let recorded = declarations::record(&mut run.history, run.id, self.prepared.origin(), &declared, &manifests);
+        match recorded {
+            Ok(intents) => run.intents = intents,
+            Err(error) => self.fails(&error),
+        }
+    }
+
+    /// Returns the number of differences that were drift, not edits.
+    pub(crate) fn corrected(&self) -> usize {
+        self.corrected
+    }
+
+    /// Ends the record of the run.
+    pub(crate) fn finish(&mut self, report: &Report) {
+        let body = body::end(report, self.corrected);
+        if self.open.is_none() && self.queue.is_empty() && !self.is_first_of_its_kind(report) {
+            return;
+        }
+        let result = self.written(|batch, id, origin, unsettled| {
+            if !origin.is_empty() {
+                batch.settle(origin, unsettled.iter().map(|(type_name, title)| key(type_name, title)))?;
+            }
+            batch.end_run(id, milliseconds(SystemTime::now()), &body)
+        });
+        if let Err(error) = result {
+            return self.fails(&error);
+        }
+        if self.lost > 0 {
+            output::warning(format_args!("the history lacks {} events of this run", self.lost));
+        }
+        if report.interrupted || report.has_failures() {
+            return;
+        }
+        self.remember_unchanged();
+        self.prune();
+    }
+
+    /// Returns true unless the last run with these declarations is on record, had no changes either, and is recent.
+    fn is_first_of_its_kind(&self, report: &Report) -> bool {
+        if report.interrupted || report.has_failures() || self.prepared.origin().is_empty() {
+            return true;
+        }
+        let digest = Catalog::of(&self.prepared, self.existing_key().as_ref()).digest();
+        !Unchanged::of(&self.state_dir).is_repeated(self.prepared.origin(), &digest)
+    }
+
+    fn remember_unchanged(&self) {
+        let Some(run) = &self.open else { return };
+        if self.prepared.origin().is_empty() {
+            return;
+        }
+        let digest = Catalog::of(&self.prepared, run.key.as_ref()).digest();
+        Unchanged::of(&self.state_dir).begins(self.prepared.origin(), &digest, run.id);
+    }
+
+    /// Removes old events. A failure only delays that.
+    fn prune(&mut self) {
+        let Some(run) = &mut self.open else { return };
+        if run.history.size() > MAX_BYTES || run.id.0 % 256 == 0 {
+            let now = SystemTime::now();
+            let limits = Retention { before: milliseconds(now - MAX_AGE), max_bytes: MAX_BYTES };
+            let _ = run.history.prune(milliseconds(now), limits);
+        }
+    }
+
+    fn existing_key(&self) -> Option<SealingKey> {
+        SealingKey::of(&self.state_dir).ok()
+    }
+
+    /// Opens the history, and writes that the run begins.
+    fn opened(&mut self) -> Result<&mut OpenRun, HistoryError> {
+        if self.open.is_none() {
+            let mut history = History::open(&directory(&self.state_dir))?;
+            let key = self.existing_key();
+            let mut header = self.header.clone();
+            let manifests = self.inputs.manifests();
+            header["manifests"] = manifests.clone();
+            if !self.inputs.facts.is_null() {
+                header["facts"] = self.inputs.facts.clone();
+            }
+            let at = header["started"].as_i64().unwrap_or_default();
+            let mut batch = history.batch()?;
+            let id = batch.begin_run(at, &header)?;
+            batch.commit()?;
+            let declared = Catalog::of(&self.prepared, key.as_ref());
+            let intents = declarations::record(&mut history, id, self.prepared.origin(), &declared, &manifests)?;
+            self.open = Some(OpenRun { history, id, intents, key });
+        }
+        Ok(self.open.as_mut().expect("it was opened above"))
+    }
+
+    /// Writes the queued events, and those that `add` adds, in one transaction.
+    fn written(
+        &mut self,
+        add: impl FnOnce(&mut Batch<'_>, RunId, &str, &HashSet<(EcoString, EcoString)>) -> Result<(), HistoryError>,
+    ) -> Result<(), HistoryError> {
+        self.flushed_at = Instant::now();
+        self.opened()?;
+        let queue = std::mem::take(&mut self.queue);
+        let run = self.open.as_mut().expect("it was opened above");
+        let write = || {
+            let mut batch = run.history.batch()?;
+            for event in &queue {
+                let resource = event.resource.as_ref().map(|(type_name, title)| key(type_name, title));
+                batch.add(run.id, &NewEvent { at: event.at, kind: event.kind, resource, body: &event.body })?;
+            }
+            add(&mut batch, run.id, self.prepared.origin(), &self.unsettled)?;
+            batch.commit()
+        };
+        let written = write();
+        if written.is_err() {
+            self.queue = queue;
+        }
+        written
+    }
+
+    fn flush(&mut self) {
+        if self.queue.is_empty() {
+            return;
+        }
+        match self.written(|_, _, _, _| Ok(())) {
+            Ok(()) => self.works(),
+            Err(error) => self.fails(&error),
+        }
+    }
+
+    fn works(&mut self) {
+        if self.failure.take().is_some() {
+            output::warning("the history can be written again");
+        }
+    }
+
+    /// Reports the first of several failures.
+    fn fails(&mut self, error: &HistoryError) {
+        if self.queue.len() > MAX_QUEUED {
+            self.lost += self.queue.len();
+            self.queue.clear();
+        }
+        if self.failure.is_none() {
+            output::warning(format_args!("this run is not recorded: {error}"));
+        }
+        self.failure = Some(eco_format!("{error}"));
+    }
+
+    fn queue(&mut self, kind: EventKind, reference: Option<&ResourceRef>, body: Json) {
+        let resource =
+            reference.map(|one| (EcoString::from(one.type_name.as_str()), EcoString::from(one.title.as_str())));
+        self.queue.push(QueuedEvent { at: milliseconds(SystemTime::now()), kind, resource, body });
+        if self.queue.len() >= MAX_QUEUED {
+            self.flush();
+        }
+    }
+
+    fn settled(&mut self, report: &ResourceReport) {
+        let id =
+            (EcoString::from(report.reference.type_name.as_str()), EcoString::from(report.reference.title.as_str()));
+        match report.status {
+            Status::InSync => {
+                self.unsettled.remove(&id);
+                return;
+            }
+            Status::Changed | Status::Refreshed => _ = self.unsettled.remove(&id),
+            _ => _ = self.unsettled.insert(id.clone()),
+        }
+        // Whether a change is intentional depends on the declarations before.
+        let opened = self.opened().map(drop);
+        if let Err(error) = opened {
+            self.fails(&error);
+        }
+        let place = self.inputs.place(report.span);
+        let intents = self.open.as_ref().map(|run| &run.intents);
+        let is_corrective = |attribute: &str| {
+            !self.prepared.origin().is_empty()
+                && intents.is_some_and(|intents| intents.is_corrective(&id.0, &id.1, attribute))
+        };
+        let outcome = body::outcome(report, place, &is_corrective);
+        if report.status == Status::Changed {
+            self.corrected += usize::from(outcome["corrective"] == true);
+        }
+        self.queue(EventKind::Outcome, Some(&report.reference), outcome);
+    }
+
+    /// Saves the state of resources before a change. It is durable when this returns.
+    fn save(&mut self, changes: &[PendingChange<'_>]) -> Result<(), HistoryError> {
+        let state_dir = self.state_dir.clone();
+        let run = self.opened()?;
+        if run.key.is_none() && changes.iter().any(PendingChange::exists) {
+            let made = SealingKey::made(&state_dir);
+            run.key =
+                Some(made.map_err(|error| HistoryError::Other {
+                    path: SealingKey::path(&state_dir),
+                    why: error.to_string(),
+                })?);
+        }
+        let at = milliseconds(SystemTime::now());
+        let mut created: Vec<Json> = Vec::new();
+        let mut saved = Vec::new();
+        for change in changes {
+            let reference = change.resource().reference.clone();
+            let undone = change.undone();
+            if let Ok(attributes) = &undone
+                && !change.exists()
+                && attributes.text("ensure") == Some("absent")
+            {
+                created.push(json!([reference.type_name.as_str(), reference.title.as_str()]));
+                continue;
+            }
+            let state = undone.and_then(|attributes| {
+                let key = run.key.as_ref().ok_or("there is no key to encrypt it")?;
+                let state = SavedState { provider: change.provider().into(), attributes };
+                let sealed = state.seal(key).map_err(|error| eco_format!("{error}"))?;
+                match sealed.1.len() > MAX_STATE_BYTES {
+                    true => Err("its state is larger than 64 MiB".into()),
+                    false => Ok(sealed),
+                }
+            });
+            saved.push((reference, state));
+        }
+        self.written(|batch, id, _, _| {
+            if !created.is_empty() {
+                let body = json!({ "created": created });
+                batch.add(id, &NewEvent { at, kind: EventKind::Before, resource: None, body: &body })?;
+            }
+            for (reference, state) in &saved {
+                let body = match state {
+                    Ok((digest, bytes)) => {
+                        batch.keep_state(digest, at, bytes)?;
+                        json!({ "state": digest, "bytes": bytes.len() })
+                    }
+                    Err(why) => json!({ "cannot": why.as_str() }),
+                };
+                let resource = Some(key(reference.type_name.as_str(), reference.title.as_str()));
+                batch.add(id, &NewEvent { at, kind: EventKind::Before, resource, body: &body })?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Returns the key of a resource that the history knows already.
+fn key<'a>(type_name: &'a str, title: &'a str) -> ResourceKey<'a> {
+    ResourceKey { type_name, title, name: title }
+}
+
+impl Recorder {
+    /// Handles an event of the run.
+    pub(crate) fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Settled(report) => self.settled(report),
+            Event::Log { level, type_name, name, message } if level >= Level::Notice => {
+                let body = json!({ "level": level.word(), "type": type_name, "name": name, "message": message });
+                self.queue(EventKind::Log, None, body);
+            }
+            Event::Contested { reference, repairs, opponent, .. } => {
+                let mut body = json!({ "level": "warning", "message": "contested", "repairs": repairs });
+                if let Some(opponent) = opponent {
+                    body["process"] = crate::render::json::opponent(opponent);
+                }
+                self.queue(EventKind::Log, Some(reference), body);
+            }
+            Event::Idle if self.flushed_at.elapsed() > FLUSH_INTERVAL => self.flush(),
+            Event::Quiet(_) | Event::Flushed | Event::Reloading => self.flush(),
+            _ => {}
+        }
+    }
+
+    /// Saves the state of resources before they are changed.
+    ///
+    /// # Errors
+    /// The reason why they must not be changed.
+    pub(crate) fn before_changes(&mut self, changes: &[PendingChange<'_>]) -> Result<(), EcoString> {
+        match self.save(changes) {
+            Ok(()) => {
+                self.works();
+                Ok(())
+            }
+            Err(error) if self.on_failure == OnFailure::End => {
+                self.failure = Some(eco_format!("{error}"));
+                Err(eco_format!("not changed: {error}. `--without-history` makes changes without a record"))
+            }
+            Err(error) => {
+                self.fails(&error);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Observer that records a run, and forwards its events.
+pub(crate) struct Recorded<'a> {
+    /// Recorder; none if the run is not recorded.
+    pub(crate) recorder: Option<&'a mut Recorder>,
+    /// Observer of the output.
+    pub(crate) shown: &'a mut dyn Observer,
+}
+
+impl Observer for Recorded<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.event(event);
+        }
+        self.shown.event(event);
+    }
+
+    fn before_changes(&mut self, changes: &[PendingChange<'_>]) -> Result<(), EcoString> {
+        self.recorder.as_mut().map_or(Ok(()), |recorder| recorder.before_changes(changes))
+    }
+}

@@ -1,0 +1,184 @@
+//! Origin of a run: user, terminal, host, command, manifests and facts.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use ecow::EcoString;
+use indexmap::IndexMap;
+use kilter_manifest::Sources;
+use kilter_model::{Span, Value, to_json};
+use serde_json::{Value as Json, json};
+
+use super::milliseconds;
+use crate::session::Session;
+use crate::users::user_name;
+
+/// Maximum size of a file of git in bytes.
+const MAX_GIT_BYTES: u64 = 1 << 20;
+
+/// Login uid of a process without a login.
+const NO_LOGIN: u32 = u32::MAX;
+
+/// Returns the begin of a run.
+pub(super) fn header(session: &Session) -> Json {
+    let uid = rustix::process::getuid().as_raw();
+    let mut header = json!({
+        "command": session.command(),
+        "uid": uid,
+        "host": session.host(),
+        "pid": std::process::id(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "started": milliseconds(SystemTime::now()),
+    });
+    if let Some(name) = user_name(uid) {
+        header["user"] = name.into();
+    }
+    // The kernel keeps the user who logged in, over sudo and su.
+    let login = std::fs::read_to_string("/proc/self/loginuid").ok().and_then(|text| text.trim().parse().ok());
+    let login = login.filter(|login| *login != NO_LOGIN && *login != uid);
+    if let Some(login) = login {
+        header["login"] = user_name(login).map_or_else(|| Json::from(login), Json::from);
+    }
+    if let Some(terminal) = terminal() {
+        header["terminal"] = terminal.into();
+    }
+    header
+}
+
+/// Returns the terminal of the command.
+fn terminal() -> Option<String> {
+    let streams = [rustix::stdio::stdin(), rustix::stdio::stderr(), rustix::stdio::stdout()];
+    let terminal = streams.into_iter().find(|stream| rustix::termios::isatty(stream))?;
+    let name = rustix::termios::ttyname(terminal, Vec::new()).ok()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+/// Inputs of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunInputs {
+    sources: Vec<SourceDigest>,
+    /// Facts that the manifests use.
+    pub(super) facts: Json,
+}
+
+/// A manifest, or a file that it includes.
+#[derive(Clone, Debug)]
+struct SourceDigest {
+    name: EcoString,
+    length: u64,
+    sha256: String,
+}
+
+impl RunInputs {
+    /// Returns the inputs of a compilation.
+    pub(crate) fn of(sources: &Sources, facts: &IndexMap<EcoString, Value>) -> RunInputs {
+        let digest = |id| {
+            let source = sources.get(id);
+            let sha256 = kilter_history::sha256(source.text.as_bytes());
+            SourceDigest { name: source.name.clone(), length: source.text.len() as u64, sha256 }
+        };
+        let facts = match facts.is_empty() {
+            true => Json::Null,
+            false => Json::Object(facts.iter().map(|(name, value)| (name.to_string(), to_json(value))).collect()),
+        };
+        RunInputs { sources: sources.ids().map(digest).collect(), facts }
+    }
+
+    /// Returns the manifests with their digests and commits.
+    pub(super) fn manifests(&self) -> Json {
+        let manifest = |source: &SourceDigest| {
+            let path = std::fs::canonicalize(source.name.as_str()).ok();
+            let shown = path.as_ref().map_or_else(|| source.name.to_string(), |path| path.display().to_string());
+            let mut manifest = json!({ "path": shown, "sha256": source.sha256 });
+            if let Some(commit) = path.as_deref().and_then(commit) {
+                manifest["commit"] = commit.into();
+            }
+            manifest
+        };
+        self.sources.iter().map(manifest).collect()
+    }
+
+    /// Returns the file and the line of a span. The file is read again, so that a run without changes keeps no texts.
+    pub(super) fn place(&self, span: Span) -> Option<String> {
+        let source = self.sources.get(usize::from(span.source.0))?;
+        let path = std::fs::canonicalize(source.name.as_str()).ok();
+        let shown = path.as_ref().map_or_else(|| source.name.to_string(), |path| path.display().to_string());
+        let line = path.and_then(|path| line(&path, source, span));
+        Some(line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}")))
+    }
+}
+
+/// Returns the line of a span, unless the file has changed meanwhile.
+fn line(path: &Path, source: &SourceDigest, span: Span) -> Option<usize> {
+    let found = std::fs::metadata(path).ok()?;
+    // A byte order mark is no part of the text.
+    if !found.is_file() || found.len().abs_diff(source.length) > 3 {
+        return None;
+    }
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let before = text.as_bytes().get(..span.start as usize)?;
+    Some(before.iter().filter(|byte| **byte == b'\n').count() + 1)
+}
+
+/// Returns the commit that is checked out in the git repository of a file. It starts no program.
+fn commit(path: &Path) -> Option<String> {
+    let directory = path.ancestors().skip(1).map(|parent| parent.join(".git")).find(|git| git.exists())?;
+    let directory = match directory.is_dir() {
+        true => directory,
+        // A work tree or a submodule.
+        false => directory.parent()?.join(text(&directory)?.strip_prefix("gitdir: ")?.trim()),
+    };
+    let head = text(&directory.join("HEAD"))?;
+    let Some(reference) = head.strip_prefix("ref: ").map(str::trim) else { return hash(&head) };
+    let common = text(&directory.join("commondir")).map(|common| directory.join(common.trim()));
+    let places = [Some(directory), common];
+    let places = places.iter().flatten();
+    let loose = places.clone().find_map(|place| text(&place.join(reference)).and_then(|found| hash(&found)));
+    loose.or_else(|| {
+        let packed = places.clone().find_map(|place| text(&place.join("packed-refs")))?;
+        packed.lines().find_map(|line| line.strip_suffix(reference).and_then(|start| hash(start.trim_end())))
+    })
+}
+
+fn hash(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_hash = [40, 64].contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then(|| text.to_owned())
+}
+
+fn text(path: &Path) -> Option<String> {
+    let found = std::fs::metadata(path).ok()?;
+    if !found.is_file() || found.len() > MAX_GIT_BYTES {
+        return None;
+    }
+    std::fs::read_to_string(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    #[test]
+    fn commit_is_found_in_loose_and_packed_references_and_work_trees() {
+        let place = tempfile::tempdir().unwrap();
+        let git = place.path().join(".git");
+        std::fs::create_dir_all(git.join("refs/heads")).unwrap();
+        std::fs::create_dir(place.path().join("sub")).unwrap();
+        let manifest = place.path().join("sub/site.yaml");
+        std::fs::write(&manifest, "").unwrap();
+        assert_eq!(commit(&manifest), None);
+        std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::write(git.join("packed-refs"), format!("# pack-refs\n{HASH} refs/heads/main\n")).unwrap();
+        assert_eq!(commit(&manifest).as_deref(), Some(HASH));
+        let other = HASH.replace('0', "f");
+        std::fs::write(git.join("refs/heads/main"), format!("{other}\n")).unwrap();
+        assert_eq!(commit(&manifest), Some(other));
+        std::fs::write(git.join("HEAD"), format!("{HASH}\n")).unwrap();
+        assert_eq!(commit(&manifest).as_deref(), Some(HASH));
+        std::fs::write(git.join("HEAD"), "ref: ../../etc/passwd").unwrap();
+        assert_eq!(commit(&manifest), None);
+    }
+}

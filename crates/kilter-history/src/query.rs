@@ -161,6 +161,18 @@ impl History {
         find().map_err(|error| self.error(&error))
     }
 
+    /// Returns the name on the system of a resource.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn name(&self, type_name: &str, title: &str) -> Result<Option<String>, HistoryError> {
+        let find = || {
+            let mut statement = self.db.prepare_cached("SELECT name FROM resource WHERE type = ?1 AND title = ?2")?;
+            statement.query_row([type_name, title], |row| row.get(0)).optional()
+        };
+        find().map_err(|error| self.error(&error))
+    }
+
     /// Calls `visit` for the events about a resource in a selection, until it breaks.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ pub(crate) use formats::{
     Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, StatusFormat, Strict, TypesFormat,
 };
 
-pub(crate) use history::{BlameArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter};
+pub(crate) use history::{BlameArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, UndoArgs};
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
 
 use crate::module_log::LogFilter;
@@ -159,6 +159,9 @@ pub(crate) enum Command {
     /// Show past runs, the changes of a resource, and what drifts
     #[command(after_help = examples::HISTORY)]
     History(HistoryArgs),
+    /// Restore the state before a run, or an earlier state of a resource
+    #[command(after_help = examples::UNDO)]
+    Undo(UndoArgs),
     /// Show which run, user and line of a manifest gave a resource its values
     #[command(after_help = examples::BLAME)]
     Blame(BlameArgs),

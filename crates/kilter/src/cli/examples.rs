@@ -208,6 +208,18 @@ Examples:
   kilter blame 'file[/etc/motd]' mode     of one attribute
   kilter blame 'service[nginx]' --format json";
 
+pub(super) const UNDO: &str = "\
+Examples:
+  kilter undo last --noop                 what an undo of the last run would change
+  kilter undo last
+  kilter undo 13                          run 13 of `kilter history`
+  kilter undo 'file[/etc/motd]'           the last change of a resource
+  kilter undo 'file[/etc/motd]' --to yesterday
+  kilter undo --to 2h                     all changes of the last two hours
+
+An undo is a run: it is recorded, and can be undone. The effects of commands cannot be undone;
+the command names such changes before it changes anything, and stops unless --partly is given.";
+
 pub(super) const PROVIDER: &str = "\
 Examples:
   kilter provider new simple colour    create colour.prov, a working provider in bash, and its check

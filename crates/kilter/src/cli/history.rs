@@ -1,4 +1,4 @@
-//! Arguments of `kilter history` and `kilter blame`.
+//! Arguments of `kilter history`, `kilter blame` and `kilter undo`.
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -113,6 +113,29 @@ pub(crate) enum ExportFormat {
     Jsonl,
     /// One line per changed attribute
     Csv,
+}
+
+/// Arguments of `kilter undo`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// Number of a run, `last`, or a resource
+    #[arg(value_name = "RUN|TYPE[NAME]")]
+    pub(crate) subject: Option<String>,
+    /// Restore the state at this time: of the resource, or of all resources
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<String>,
+    /// Only show the plan
+    #[arg(short, long)]
+    pub(crate) noop: bool,
+    /// Undo the changes that can be undone, and leave the others
+    #[arg(long)]
+    pub(crate) partly: bool,
+    /// Make the changes even if `kilter pause` has paused this state directory
+    #[arg(long)]
+    pub(crate) even_if_paused: bool,
+    /// Format of the report
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
 }
 
 /// Arguments of `kilter blame`.

@@ -25,6 +25,7 @@ pub(crate) mod schema;
 pub(crate) mod set;
 pub(crate) mod status;
 pub(crate) mod types;
+pub(crate) mod undo;
 
 use clap::error::ErrorKind;
 use kilter_recording::RecordMode;
@@ -74,6 +75,7 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         // The command that reads the log must not write to it.
         Command::History(args) if global.channel3.is_some() => history::mold_log::run(args, global),
         Command::History(args) => in_session(&|session| history::run(args, session)),
+        Command::Undo(args) => in_session(&|session| undo::run(args, session)),
         Command::Blame(args) => in_session(&|session| blame::run(args, session)),
         Command::Man(args) => man::run(args),
         Command::Complete(args) => match complete::parse(args) {
@@ -90,6 +92,7 @@ fn word(command: &Command) -> &'static str {
         Command::Run(_) => "run",
         Command::Set(_) => "set",
         Command::Act(_) => "act",
+        Command::Undo(_) => "undo",
         _ => "kilter",
     }
 }

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 50] = [
+const REQUIREMENTS: [Requirement; 51] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
     Requirement { program: "age", package: "age" },
@@ -77,6 +77,8 @@ const REQUIREMENTS: [Requirement; 50] = [
     Requirement { program: "podman", package: "podman" },
     Requirement { program: "crun", package: "crun" },
     Requirement { program: "busybox", package: "busybox-static" },
+    // Makes a zip archive.
+    Requirement { program: "zip", package: "zip" },
     Requirement { program: "shellcheck", package: "shellcheck" },
     Requirement { program: "pyflakes3", package: "pyflakes3" },
 ];

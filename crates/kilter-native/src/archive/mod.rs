@@ -1,7 +1,12 @@
-//! The type `archive`: unpacked tar archives.
+//! The type `archive`: unpacked tar and zip archives.
+//!
+//! Every path is checked before a member is compared or written. The numbers and sizes of members are bounded. Devices,
+//! FIFOs and links that leave the archive are errors.
 
+mod members;
 mod schema;
 mod tarball;
+mod zip;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -12,15 +17,16 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_process::trust::{Distrust, TrustPolicy};
 use kilter_provider::{
-    AutoEdge, Batch, Context, Durability, Effect, Footprint, Insync, Match, Mode, POLL, PathState, Predict, Provider,
-    ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Wanted, Watch,
-    WatchSource, canonicalize_one, check, get_each, redacted_outcome,
+    AutoEdge, Batch, Context, Durability, Effect, Footprint, Insync, Interrupt, Match, Mode, POLL, PathState, Predict,
+    Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError,
+    Wanted, Watch, WatchSource, canonicalize_one, check, get_each, redacted_outcome,
 };
 
 use crate::accounts::{Accounts, System, number};
 use crate::file::unpack::{self, UnpackDirectory};
 use crate::file::{FileProvider, directory};
 use crate::state_files::StateFiles;
+use members::TakeMember;
 use schema::{DeclaredArchive, schema};
 
 /// Maximum number of members that a difference lists.
@@ -80,7 +86,7 @@ impl ArchiveProvider {
         };
         let mut differing = Vec::new();
         let mut has_member = false;
-        tarball::each(File::from(archive), declared.strip, cx.interrupt(), &mut |member| {
+        each(File::from(archive), declared.strip, cx.interrupt(), &mut |member| {
             match tree.holds(member)? {
                 true => has_member = true,
                 false => differing.push(EcoString::from(String::from_utf8_lossy(member.path))),
@@ -164,13 +170,13 @@ impl ArchiveProvider {
         let archive = File::from(archive);
         let again = archive.try_clone().map_err(|error| eco_format!("cannot read the archive: {error}"))?;
         // A bad archive changes nothing.
-        tarball::each(again, declared.strip, cx.interrupt(), &mut |_| Ok(true))?;
+        each(again, declared.strip, cx.interrupt(), &mut |_| Ok(true))?;
         let marks = StateFiles::of(cx, STATE);
         if cx.var_dir().is_some() {
             marks.write(declared.path, b"unfinished\n")?;
         }
         let mut tree = UnpackDirectory::open(declared.extract_path, owner)?;
-        tarball::each(archive, declared.strip, cx.interrupt(), &mut |member| tree.install(member).map(|()| true))?;
+        each(archive, declared.strip, cx.interrupt(), &mut |member| tree.install(member).map(|()| true))?;
         if cx.durability() == Durability::Flushed {
             directory::flush(declared.extract_path)?;
         }
@@ -196,6 +202,18 @@ impl ArchiveProvider {
         let change = Change::new(&name, &found.state, Some(&should), &found.differences);
         let outcome = self.files.set(cx, &[change], Mode::Apply).remove(0);
         outcome.failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Passes each member of an archive to `take`, until it returns false. The first `strip` directories of each path are
+/// dropped, and members without a further name are omitted.
+///
+/// # Errors
+/// If the archive is damaged, exceeds a limit, or has a member that must not be unpacked.
+fn each(file: File, strip: usize, interrupt: Interrupt<'_>, take: &mut TakeMember<'_>) -> Result<(), EcoString> {
+    match zip::is_zip(&file) {
+        true => zip::each(&file, strip, interrupt, take),
+        false => tarball::each(file, strip, interrupt, take),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::accounts::number_problem;
 use crate::file::{unpack, whole};
 
 const DESC: &str = "\
-Unpacked tar archives, from this machine or from a server.
+Unpacked tar and zip archives, from this machine or from a server.
 
 ```yaml
 resources:
@@ -22,8 +22,8 @@ resources:
     cleanup: false
 ```
 
-kilter unpacks tar, alone or compressed by gzip, xz or zstd. It recognises the format by the content. `extract_path` \
-must exist.
+kilter unpacks zip, and tar alone or compressed by gzip, xz or zstd. It needs no program for that. It recognises the \
+format by the content. `extract_path` must exist.
 
 Without `creates`, each check reads the archive and compares its members with the files: kind, content, mode, target \
 of a link. An archive from a server then needs `cleanup: false`: kilter keeps it at `path`. With `creates`, the \
@@ -34,7 +34,11 @@ again if one of them differs. It never removes files that the archive does not h
 The files belong to `user` and `group`, not to the owners in the archive. They get the modes in the archive without \
 setuid, setgid and sticky bits and without write access for others. kilter refuses an archive with absolute paths, \
 `..`, devices, FIFOs, sparse files, or links that leave the directory, and writes through no link. An archive has at \
-most 1,000,000 members and 16 GiB.";
+most 1,000,000 members and 16 GiB.
+
+**Zip.** Members may be stored or deflated. kilter refuses encrypted members, other compression methods, two members \
+of one name, and the extension for more than 4 GiB or 65,534 members (zip64). Members without a mode of Unix get the \
+modes 0644 and 0755.";
 
 pub(super) fn schema() -> TypeSchema {
     TypeSchema::new("archive", DESC)

@@ -1,7 +1,6 @@
 //! Reads tar archives whose author is not trusted.
 //!
-//! Every path is checked before the caller sees it. The numbers and sizes of members are bounded, and so is the memory
-//! of the decompressors. Devices, FIFOs and links that leave the archive are errors.
+//! The memory of the decompressors is bounded.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -11,40 +10,13 @@ use kilter_provider::Interrupt;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use tar::{EntryType, PaxExtensions};
 
+use super::members::{Bounded, MAX_BYTES, MAX_MEMBERS, TakeMember, check_link, cleaned, damaged, refused};
 use crate::file::unpack::{ArchiveNode, Member};
 
-/// Maximum number of members.
-const MAX_MEMBERS: usize = 1_000_000;
-/// Maximum size of all members together in bytes.
-const MAX_BYTES: u64 = 16 << 30;
 /// Maximum size in bytes of a header with a long name or with attributes.
 const MAX_HEADER_BYTES: u64 = 64 << 10;
-/// Maximum length in bytes of a path.
-const MAX_PATH_BYTES: usize = 4000;
-/// Maximum number of directories above a member.
-const MAX_DEPTH: usize = 100;
 /// Maximum memory of the decoder of xz in KiB: that of `xz -9` is 65 MiB.
 const MAX_XZ_KIB: u32 = 256 << 10;
-
-/// Reads members until the total size is reached, or the run is interrupted.
-struct Bounded<'a, R> {
-    inner: R,
-    left: u64,
-    interrupt: Interrupt<'a>,
-}
-
-impl<R: Read> Read for Bounded<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.interrupt.is_raised() {
-            return Err(io::Error::other("interrupted"));
-        }
-        let count = self.inner.read(buffer)?;
-        self.left = self.left.checked_sub(count as u64).ok_or_else(|| {
-            io::Error::other(format!("the archive is larger than {} GiB when it is unpacked", MAX_BYTES >> 30))
-        })?;
-        Ok(count)
-    }
-}
 
 /// Opens the compressed data by its first bytes.
 fn decoder(mut file: File) -> Result<Box<dyn Read>, EcoString> {
@@ -58,7 +30,6 @@ fn decoder(mut file: File) -> Result<Box<dyn Read>, EcoString> {
         [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
         [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(lzma_rust2::XzReader::new_mem_limit(file, true, MAX_XZ_KIB)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(ZstdFrames { file: Some(file), frame: None }),
-        [b'P', b'K', 3, 4, ..] => return Err(unsupported("zip")),
         [b'B', b'Z', b'h', ..] => return Err(unsupported("bzip2")),
         [b'7', b'z', 0xbc, 0xaf, ..] => return Err(unsupported("7z")),
         _ => Box::new(file),
@@ -92,11 +63,10 @@ impl Read for ZstdFrames {
 }
 
 fn unsupported(format: &str) -> EcoString {
-    eco_format!("{format} archives are not supported: repack it as tar with gzip, xz or zstd")
+    eco_format!("{format} archives are not supported: repack it as zip, or as tar with gzip, xz or zstd")
 }
 
-/// Passes each member to `take`, until it returns false. The first `strip` directories of each path are dropped, and
-/// members without a further name are omitted.
+/// Passes each member to `take`, as the function of the parent module does.
 ///
 /// # Errors
 /// If the archive is damaged, exceeds a limit, or has a member that must not be unpacked.
@@ -104,14 +74,11 @@ pub(super) fn each(
     file: File,
     strip: usize,
     interrupt: Interrupt<'_>,
-    take: &mut dyn FnMut(&mut Member<'_>) -> Result<bool, EcoString>,
+    take: &mut TakeMember<'_>,
 ) -> Result<(), EcoString> {
     let reader = Bounded { inner: decoder(file)?, left: MAX_BYTES, interrupt };
     let mut archive = tar::Archive::new(reader);
-    let damaged = |error: io::Error| match interrupt.is_raised() {
-        true => EcoString::from("interrupted"),
-        false => eco_format!("the archive is damaged: {error}"),
-    };
+    let damaged = |error: io::Error| damaged(interrupt, &error);
     let mut extended = Extended::default();
     let mut count = 0;
     for entry in archive.entries().map_err(damaged)?.raw(true) {
@@ -159,13 +126,9 @@ pub(super) fn each(
         }
     }
     match count {
-        0 => Err("the file is no tar archive, or is empty".into()),
+        0 => Err("the file is no tar or zip archive, or is empty".into()),
         _ => Ok(()),
     }
-}
-
-fn refused(path: &[u8], why: &str) -> EcoString {
-    eco_format!("the archive has the member `{}`, which is not unpacked: {why}", String::from_utf8_lossy(path))
 }
 
 /// A header that describes the next member.
@@ -230,71 +193,5 @@ impl Extended {
             }
         }
         Ok(())
-    }
-}
-
-/// Returns the path without its first directories; none if there is no further name.
-fn cleaned(path: &[u8], strip: usize) -> Result<Option<Vec<u8>>, EcoString> {
-    if path.starts_with(b"/") {
-        return Err(refused(path, "its path is absolute"));
-    }
-    if path.contains(&0) || path.len() > MAX_PATH_BYTES {
-        return Err(refused(path, "its path is too long, or has a NUL"));
-    }
-    let parts: Vec<&[u8]> = path.split(|&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
-    if parts.contains(&&b".."[..]) {
-        return Err(refused(path, "its path contains `..`"));
-    }
-    if parts.len() > MAX_DEPTH {
-        return Err(refused(path, "it is below too many directories"));
-    }
-    let rest = parts.get(strip..).unwrap_or_default();
-    Ok((!rest.is_empty()).then(|| rest.join(&b'/')))
-}
-
-/// Checks that a symbolic link leads to a path of the archive.
-fn check_link(path: &[u8], target: &[u8]) -> Result<(), &'static str> {
-    const OUTSIDE: &str = "it is a link that leaves the directory";
-    if target.is_empty() || target.starts_with(b"/") || target.contains(&0) {
-        return Err(OUTSIDE);
-    }
-    let mut depth = path.iter().filter(|&&byte| byte == b'/').count();
-    for part in target.split(|&byte| byte == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." => depth = depth.checked_sub(1).ok_or(OUTSIDE)?,
-            _ => depth += 1,
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_relative_and_stripped() {
-        let clean =
-            |path: &[u8], strip| cleaned(path, strip).map(|path| path.map(|path| String::from_utf8(path).unwrap()));
-        assert_eq!(clean(b"./a//b/", 0), Ok(Some("a/b".into())));
-        assert_eq!(clean(b"a/b/c", 1), Ok(Some("b/c".into())));
-        assert_eq!(clean(b"a/", 1), Ok(None));
-        assert_eq!(clean(b"a", 3), Ok(None));
-        for bad in [&b"/etc/passwd"[..], b"../x", b"a/../../x", b"a/..", &b"x/".repeat(101), &[b'x'; 5000], b"a\0b"] {
-            assert!(clean(bad, 0).is_err());
-        }
-    }
-
-    #[test]
-    fn links_stay_below_the_directory() {
-        for (path, target) in [(&b"a/b"[..], &b"../c"[..]), (b"a", b"b/c"), (b"a/b/c", b"../../d"), (b"a", b"b/../c")] {
-            assert_eq!(check_link(path, target), Ok(()));
-        }
-        for (path, target) in
-            [(&b"a"[..], &b"/etc/shadow"[..]), (b"a", b"../x"), (b"a/b", b"../../x"), (b"a", b"b/../../x"), (b"a", b"")]
-        {
-            assert!(check_link(path, target).is_err());
-        }
     }
 }

@@ -8,6 +8,8 @@ use tar::{Builder, EntryType, Header};
 
 use super::*;
 
+mod zip;
+
 /// A directory to unpack to, an archive beside it and a state directory.
 struct ArchiveBench {
     home: tempfile::TempDir,
@@ -172,9 +174,9 @@ fn formats_are_recognised_by_their_content() {
         assert_eq!(bench.content("tool-1/copy"), "program");
     }
     for (magic, why) in [
-        (&b"PK\x03\x04...."[..], "zip archives are not supported"),
+        (&b"PK\x03\x04...."[..], "it has no central directory"),
         (b"BZh91AY", "bzip2 archives"),
-        (b"", "is no tar archive"),
+        (b"", "is no tar or zip archive"),
     ] {
         ArchiveBench::new(magic).refuses(why);
     }

@@ -188,7 +188,7 @@ that it carries, or the reason of an automatic edge.";
 
 pub(super) const HISTORY: &str = "\
 Examples:
-  kilter history                          the runs that changed something, failed, or were the first of their hour
+  kilter history                          runs with changes or failures, and one run without changes per hour
   kilter history show last                all changes of the last run
   kilter history 'file[/etc/motd]'        the changes of a resource
   kilter history --since yesterday --corrective
@@ -199,8 +199,8 @@ Examples:
   kilter history verify                   verify that no event was changed or removed
   kilter history --channel3 log           a raw log of the scripts of mold
 
-Runs that change nothing are counted with the run before, and recorded once in an hour.
-`kilter blame` explains the values of one resource.";
+Runs without changes are counted with the run before; one of them is recorded per hour.
+`kilter blame` explains the values of a resource, `kilter undo` restores an earlier state.";
 
 pub(super) const BLAME: &str = "\
 Examples:
@@ -210,7 +210,7 @@ Examples:
 
 pub(super) const UNDO: &str = "\
 Examples:
-  kilter undo last --noop                 what an undo of the last run would change
+  kilter undo last --noop                 the plan of an undo of the last run
   kilter undo last
   kilter undo 13                          run 13 of `kilter history`
   kilter undo 'file[/etc/motd]'           the last change of a resource
@@ -218,7 +218,7 @@ Examples:
   kilter undo --to 2h                     all changes of the last two hours
 
 An undo is a run: it is recorded, and can be undone. The effects of commands cannot be undone;
-the command names such changes before it changes anything, and stops unless --partly is given.";
+the command names such changes first, and stops unless --partly is given.";
 
 pub(super) const PROVIDER: &str = "\
 Examples:

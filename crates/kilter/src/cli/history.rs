@@ -18,7 +18,7 @@ pub(crate) struct HistoryArgs {
     /// Show at most this many runs or changes; 0 for all
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 50)]
     pub(crate) lines: usize,
-    /// Continue with new runs or changes as they are recorded
+    /// Then wait for new runs or changes, and print them
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Output format; `json` prints one object per line
@@ -35,19 +35,19 @@ pub(crate) struct HistoryArgs {
 /// Choice of runs and changes.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct HistoryFilter {
-    /// Only since this time: 2h, 3d, today, yesterday, 2026-11-26 or "2026-11-26 17:00"
+    /// Only at this time or later: an age such as 2h or 3d, today, yesterday, 2026-11-26 or "2026-11-26 17:00"
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// Only before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
-    /// Only changes of resources of this type
+    /// Only results of resources of this type, or runs with such results
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) type_name: Option<String>,
-    /// Only changes that repaired a drift
+    /// Only repairs of drift, or runs with repairs
     #[arg(long)]
     pub(crate) corrective: bool,
-    /// Only failures
+    /// Only failures, or runs with failures
     #[arg(long)]
     pub(crate) failed: bool,
 }
@@ -66,7 +66,7 @@ pub(crate) enum HistoryCommand {
     },
     /// Show the difference of the managed machine between two times
     Diff {
-        /// First time, such as yesterday or 2h
+        /// First time, such as 2h, yesterday or 2026-11-26
         #[arg(value_name = "FROM")]
         from: String,
         /// Second time
@@ -76,7 +76,7 @@ pub(crate) enum HistoryCommand {
         #[arg(long, value_name = "FORMAT", default_value = "human")]
         format: ReportFormat,
     },
-    /// Show the resources that drift: how often, when last, and which process was seen
+    /// Show the resources that drift: number and times of the repairs, and the process if it is known
     Drift {
         #[command(flatten)]
         filter: HistoryFilter,
@@ -84,7 +84,7 @@ pub(crate) enum HistoryCommand {
         #[arg(long, value_name = "FORMAT", default_value = "human")]
         format: ReportFormat,
     },
-    /// Print all events
+    /// Print all events for other programs
     Export {
         #[command(flatten)]
         filter: HistoryFilter,
@@ -94,13 +94,13 @@ pub(crate) enum HistoryCommand {
     },
     /// Verify that no event was changed or removed, and print the head of the chain
     Verify {
-        /// Head of the chain that an earlier verification printed, or its beginning
+        /// Fail unless the chain contains this head of an earlier verification; its first digits are enough
         #[arg(long, value_name = "HEAD")]
         expect: Option<String>,
     },
     /// Remove old events; the begin and the end of each run stay
     Prune {
-        /// Remove events before this time
+        /// Remove events before this time, such as 90d or 2026-01-01
         #[arg(long, value_name = "TIME")]
         before: String,
     },
@@ -118,10 +118,10 @@ pub(crate) enum ExportFormat {
 /// Arguments of `kilter undo`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct UndoArgs {
-    /// Number of a run, `last`, or a resource
+    /// Run to undo: its number, or `last`; or a resource whose last change to undo
     #[arg(value_name = "RUN|TYPE[NAME]")]
     pub(crate) subject: Option<String>,
-    /// Restore the state at this time: of the resource, or of all resources
+    /// Restore the state at this time, such as 2h or yesterday: of the resource, or of all resources
     #[arg(long, value_name = "TIME")]
     pub(crate) to: Option<String>,
     /// Only show the plan

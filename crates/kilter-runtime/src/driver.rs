@@ -305,7 +305,10 @@ impl Driver<'_, '_, '_, '_> {
     /// Removes an answered call. Returns its results for resources that are declared as they were.
     fn landed(&mut self, call: CallId, doing: CallKind, done: Vec<CallResult>) -> Vec<CallResult> {
         match self.calls.end(call) {
-            Some(call) => self.take_superseded(&call, doing, done),
+            Some(call) => {
+                call.ended().into_iter().for_each(|event| self.observer.event(event));
+                self.take_superseded(&call, doing, done)
+            }
             None => done,
         }
     }
@@ -379,6 +382,7 @@ impl Driver<'_, '_, '_, '_> {
         report.journal = self.journal_failure;
         report.interrupted = self.stop.requests() > 0;
         report.unflushed = unflushed;
+        report.prepared = Some(prepared);
         report.duration = self.start.elapsed();
         report
     }

@@ -19,6 +19,17 @@ pub enum Event<'a> {
         /// Kind of the call: `checking`, `changing`, `refreshing`.
         doing: &'static str,
     },
+    /// A call that may take long has ended.
+    Called {
+        /// First resource of the call.
+        reference: &'a ResourceRef,
+        /// Number of its resources.
+        resources: usize,
+        /// Kind of the call, as at its start.
+        doing: &'static str,
+        /// Time since the call was given to a worker.
+        duration: std::time::Duration,
+    },
     /// Long calls are still running. Sent about twice a second.
     Waiting {
         /// Resource with the longest call.

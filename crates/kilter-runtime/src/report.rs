@@ -1,11 +1,14 @@
 //! Results of a run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Difference, ResourceRef, Span, Value};
+use rustc_hash::FxHashSet;
 
 use crate::opponent::Opponent;
+use crate::prepare::Prepared;
 
 /// Result for a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,6 +124,13 @@ pub struct ResourceReport {
     pub duration: Duration,
 }
 
+impl ResourceReport {
+    /// Returns true if the run ended before it checked the resource.
+    pub fn is_unreached(&self) -> bool {
+        self.status == Status::Interrupted && self.differences.is_empty() && self.unknown.is_empty()
+    }
+}
+
 /// Number of resources by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -144,14 +154,17 @@ pub struct Counts {
     pub skipped: usize,
     /// Not reached before the end.
     pub interrupted: usize,
+    /// Never checked or changed, as their declaration says (`hidden`).
+    pub hidden: usize,
     /// Left out of the run because their `when` is false. They are not part of `total`.
     pub left_out: usize,
 }
 
 impl Counts {
-    pub(crate) fn count(&mut self, status: Status, refreshed: bool) {
+    pub(crate) fn count(&mut self, status: Status, refreshed: bool, is_hidden: bool) {
         self.total += 1;
         match status {
+            Status::InSync if is_hidden => self.hidden += 1,
             Status::InSync => self.in_sync += 1,
             Status::Changed => self.changed += 1,
             Status::Refreshed => {}
@@ -175,6 +188,8 @@ impl Counts {
 /// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
+    /// The resources of the run, those in sync included. At the end of a run that held a state: the last ones.
+    pub prepared: Option<Arc<Prepared>>,
     /// Resources that were not simply in sync, in manifest order.
     pub resources: Vec<ResourceReport>,
     /// Number of resources by result.
@@ -193,9 +208,23 @@ pub struct Report {
     pub owed: Vec<(ResourceRef, ResourceRef)>,
     /// Duration of the run.
     pub duration: Duration,
+    /// Changed resources whose change repaired drift, as opposed to an edit of the declaration; none if kilter does
+    /// not know which ones.
+    pub corrected: Option<FxHashSet<ResourceRef>>,
 }
 
 impl Report {
+    /// Returns the number of resources that the run did not check: hidden ones, and those that it did not reach.
+    /// Skipped resources have a count of their own.
+    pub fn not_checked(&self) -> usize {
+        self.counts.hidden + self.resources.iter().filter(|one| one.is_unreached()).count()
+    }
+
+    /// Returns true if the change of a resource is known to have repaired drift.
+    pub fn is_corrected(&self, resource: &ResourceReport) -> bool {
+        self.corrected.as_ref().is_some_and(|corrected| corrected.contains(&resource.reference))
+    }
+
     /// Returns true if a resource failed or was skipped, or if changes may not survive a crash. A fatal failure
     /// counts even if the resource is no longer declared.
     pub fn has_failures(&self) -> bool {

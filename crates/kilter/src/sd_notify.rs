@@ -68,6 +68,7 @@ fn summary(counts: &Counts) -> String {
         (counts.failed, "failed"),
         (counts.skipped, "skipped"),
         (pending, "not as declared, and left so"),
+        (counts.hidden, "not checked"),
         (counts.left_out, "left out by `when`"),
     ];
     let mut text = format!("{}, {} in their state", counted(counts.total as u64), counts.in_sync);

@@ -9,6 +9,7 @@ use kilter_model::{Attributes, ResourceRef};
 use rustc_hash::FxHashSet;
 
 use super::window::InFlightCall;
+use crate::observer::Event;
 use crate::outlook::CallOutlook;
 use crate::worker::CallId;
 
@@ -57,6 +58,13 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn is_change(&self) -> bool {
         self.doing != CallKind::Check
+    }
+
+    /// Returns the event at the end of the call.
+    pub(super) fn ended(&self) -> Option<Event<'_>> {
+        let reference = &self.targets.first()?.reference;
+        let (resources, duration) = (self.targets.len(), self.since.elapsed());
+        Some(Event::Called { reference, resources, doing: self.doing.word(), duration })
     }
 
     /// Describes the call and one of its targets for the status.

@@ -50,7 +50,10 @@ impl Driver<'_, '_, '_, '_> {
             StatusFilter::Named(names) => self.asked_by_name(names),
         };
         let under_way = all().filter(|vertex| self.is_open(*vertex)).count();
-        let is_at_rest = |vertex: &ResourceId| !self.is_open(*vertex) && self.state.standing_report(*vertex).is_none();
+        let is_at_rest = |vertex: &ResourceId| {
+            let is_hidden = || self.prepared.resource(*vertex).is_hidden();
+            !self.is_open(*vertex) && self.state.standing_report(*vertex).is_none() && !is_hidden()
+        };
         let watches = holder.watches();
         let queued = self.calls.ids_of(&self.workers.queued());
         Some(StatusSnapshot {

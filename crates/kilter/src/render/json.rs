@@ -10,10 +10,22 @@ use crate::users::user_name;
 pub(crate) fn report(report: &Report, noop: bool) -> Json {
     let pending: Vec<Json> =
         report.owed.iter().map(|(a, b)| json!({"because_of": a.to_string(), "resource": b.to_string()})).collect();
+    let mut counted = counts(&report.counts);
+    counted["not_checked"] = report.not_checked().into();
+    if let Some(corrected) = &report.corrected {
+        counted["corrected"] = corrected.len().into();
+    }
+    let resource = |one: &ResourceReport| {
+        let mut json = resource(one);
+        if report.is_corrected(one) {
+            json["corrected"] = true.into();
+        }
+        json
+    };
     json!({
         "noop": noop,
         "resources": report.resources.iter().map(resource).collect::<Vec<_>>(),
-        "counts": counts(&report.counts),
+        "counts": counted,
         "interrupted": report.interrupted,
         "ended_by": report.ended_by.as_ref().map(ToString::to_string),
         "unflushed": report.unflushed.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -36,6 +48,7 @@ pub(crate) fn counts(counts: &Counts) -> Json {
         "failed": counts.failed,
         "skipped": counts.skipped,
         "interrupted": counts.interrupted,
+        "hidden": counts.hidden,
         "left_out": counts.left_out,
     })
 }

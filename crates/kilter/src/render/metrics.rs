@@ -6,7 +6,8 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 
 /// Counted states of resources, with their names in the JSON of `kilter status`.
-const STATES: [&str; 7] = ["in_sync", "would_change", "would_refresh", "unknown", "failed", "skipped", "interrupted"];
+const STATES: [&str; 8] =
+    ["in_sync", "would_change", "would_refresh", "unknown", "failed", "skipped", "interrupted", "hidden"];
 
 /// Returns the metrics of a status (docs/reference/status.md).
 pub(crate) fn text(status: &Json) -> String {

@@ -163,7 +163,12 @@ impl Observer for Progress {
                     &format!("the manifest cannot be watched and is polled every {seconds} s: {why}"),
                 );
             }
-            Event::Quiet(_) | Event::Conditions(_) | Event::Flushed | Event::Watchdog | Event::StatusSocketChanged => {}
+            Event::Called { .. }
+            | Event::Quiet(_)
+            | Event::Conditions(_)
+            | Event::Flushed
+            | Event::Watchdog
+            | Event::StatusSocketChanged => {}
             Event::Rewatched { count: 1 } => self.print_styled(FAINT, "1 resource is watched again"),
             Event::Rewatched { count } => self.print_styled(FAINT, &format!("{count} resources are watched again")),
             Event::Paused { why, longest } => self.print_styled(CHANGED, &paused(why, longest)),

@@ -136,7 +136,7 @@ fn line(difference: &Difference, remark: &str) -> String {
 }
 
 /// Returns a value on one line.
-fn short(value: &Value) -> String {
+pub(super) fn short(value: &Value) -> String {
     let text = match value {
         Value::Undef => return "(none)".to_owned(),
         Value::String(text) if text.is_empty() => return "''".to_owned(),
@@ -176,7 +176,7 @@ fn indented(text: &str, indent: &str) -> String {
 /// Returns the closing lines: the numbers of changes, made or pending.
 pub(crate) fn summary(report: &Report, noop: bool) -> String {
     let counts = &report.counts;
-    let parts = if noop { pending(report) } else { done(counts) };
+    let parts = parts(report, noop);
     let words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     let what = if words.is_empty() { "nothing to do".to_owned() } else { words.join(", ") };
     let meanwhile = report.settled.map(|settled| meanwhile(&settled)).unwrap_or_default();
@@ -208,6 +208,23 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
     text
 }
 
+/// Returns the numbers of resources by result, with the word for each. Every resource counts once, except that a changed
+/// one may count as corrected and refreshed too.
+pub(super) fn parts(report: &Report, noop: bool) -> Vec<(usize, &'static str)> {
+    let counts = &report.counts;
+    let not_done = counts.interrupted.saturating_sub(report.resources.iter().filter(|one| one.is_unreached()).count());
+    let mut parts = if noop { pending(report) } else { done(report) };
+    parts.extend([
+        (counts.failed, "failed"),
+        (counts.skipped, "skipped"),
+        (not_done, "not done"),
+        (report.not_checked(), "not checked"),
+        (counts.in_sync, "unchanged"),
+        (counts.left_out, "left out by `when`"),
+    ]);
+    parts
+}
+
 /// Returns the changes during a run that held a state.
 fn meanwhile(settled: &Counts) -> String {
     let times = |count: usize, one: &str, many: &str| match count {
@@ -224,16 +241,13 @@ fn meanwhile(settled: &Counts) -> String {
     if parts.is_empty() { String::new() } else { format!("; {} meanwhile", parts.join(", ")) }
 }
 
-fn done(counts: &Counts) -> Vec<(usize, &'static str)> {
+fn done(report: &Report) -> Vec<(usize, &'static str)> {
+    let counts = &report.counts;
     vec![
         (counts.changed, "changed"),
+        (report.corrected.as_ref().map_or(0, |corrected| corrected.len()), "of them corrected"),
         (counts.refreshed, "refreshed"),
         (counts.pending(), "left otherwise"),
-        (counts.failed, "failed"),
-        (counts.skipped, "skipped"),
-        (counts.interrupted, "not reached"),
-        (counts.in_sync, "unchanged"),
-        (counts.left_out, "left out by `when`"),
     ]
 }
 
@@ -249,11 +263,6 @@ fn pending(report: &Report) -> Vec<(usize, &'static str)> {
         (counts.would_refresh.saturating_sub(refreshes), "to refresh"),
         (left.len(), "left otherwise"),
         (counts.unknown, "not known yet"),
-        (counts.failed, "failed"),
-        (counts.skipped, "skipped"),
-        (counts.interrupted, "not reached"),
-        (counts.in_sync, "unchanged"),
-        (counts.left_out, "left out by `when`"),
     ]
 }
 
@@ -262,7 +271,7 @@ pub(crate) fn counted(count: u64) -> String {
     format!("{count} {}", if count == 1 { "resource" } else { "resources" })
 }
 
-fn seconds(duration: std::time::Duration) -> String {
+pub(super) fn seconds(duration: std::time::Duration) -> String {
     match duration.as_millis() {
         0..1000 => format!("{} ms", duration.as_millis()),
         _ => format!("{:.1} s", duration.as_secs_f64()),

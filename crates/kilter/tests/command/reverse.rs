@@ -266,6 +266,9 @@ fn hidden_resource_only_orders_others() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(place.path().join("first").exists() && place.path().join("last").exists());
     assert!(!place.path().join("hidden").exists());
+    assert!(ended.stdout.contains("3 resources: 2 changed, 1 not checked ("), "{}", ended.stdout);
+    let held = place.run(&["run", &declare(&place, resources), "--converged-exit", "--converged-timeout", "0"]);
+    assert!(held.code == 0 && held.stdout.contains("3 resources: 1 not checked, 2 unchanged ("), "{held:?}");
     let order = place.run(&["graph", &declare(&place, resources)]);
     assert_eq!(order.stdout.matches("file[DIR/hidden]").count(), 2, "{}", order.stdout);
     let sends = "'exec[a]': {command: echo x, meta: {hidden: true}}, 'file[DIR/b]': {content: \"${exec[a].stdout}\"}";

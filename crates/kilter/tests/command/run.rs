@@ -375,7 +375,7 @@ fn exit_code_reports_resources_out_of_sync() {
         (
             4,
             "exec[a]: {command: sleep 3}\n  exec[b]: {command: touch DIR/b, require: \"exec[a]\"}".to_owned(),
-            "1 not reached",
+            "1 not checked",
         ),
         (2, "file[DIR/theirs]: {content: ours, meta: {policy: warn}}".to_owned(), "1 left otherwise"),
         (2, "file[DIR/theirs]: {content: ours, meta: {noop: true}}".to_owned(), "1 left otherwise"),
@@ -385,7 +385,7 @@ fn exit_code_reports_resources_out_of_sync() {
                 "file[DIR/theirs]: {{content: ours, meta: {{limit: 0.01, burst: 1}}}}\n  exec[x]: {{{drifting}, \
                  notify: \"exec[y]\"}}\n  exec[y]: {{{drifting}, refreshonly: true}}"
             ),
-            "1 not reached",
+            "1 not checked",
         ),
     ];
     for (code, text, told) in cases {

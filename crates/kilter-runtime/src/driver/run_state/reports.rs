@@ -18,9 +18,9 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Counts a settlement.
-    pub(super) fn count(&mut self, status: Status, refreshed: bool) {
-        self.counts.count(status, refreshed);
+    /// Counts a settlement. A hidden resource was not checked.
+    pub(super) fn count(&mut self, status: Status, refreshed: bool, is_hidden: bool) {
+        self.counts.count(status, refreshed, is_hidden);
     }
 
     /// Returns the numbers of settlements, by status.

@@ -28,8 +28,9 @@ impl RunState<'_> {
             status => status,
         };
         let status = self.drafts.get(&vertex).map_or(status, |draft| draft.what_is_new(status));
+        let is_hidden = status == Status::InSync && self.prepared.resource(vertex).is_hidden();
         if let Some(standing) = self.standing_mut() {
-            standing.settled(vertex);
+            standing.settled(vertex, is_hidden);
         }
         self.forget_before(vertex, status);
         if self.prepared.resource(vertex).is_reversal() && status != Status::InSync {
@@ -63,7 +64,7 @@ impl RunState<'_> {
         {
             self.causes.note_left(vertex);
         }
-        self.reports.count(status, refreshed);
+        self.reports.count(status, refreshed, is_hidden);
         let is_changed = matches!(settlement, Disposition::Changed | Disposition::WouldChange);
         let needs_no_refresh = is_changed && is_idle && !refreshed && !would.is_empty() && self.refreshable(vertex);
         let is_served = draft_refreshed || needs_no_refresh && settlement == Disposition::Changed;
@@ -116,7 +117,7 @@ impl RunState<'_> {
         let settlement = if done.changed { Disposition::Changed } else { Disposition::Refreshed };
         let (status, refreshed) = (status(settlement), done.refreshed);
         let by = refreshed.then(|| self.refreshing(vertex, machine.graph()));
-        self.reports.count(status, refreshed);
+        self.reports.count(status, refreshed, false);
         self.causes.note(vertex, settlement, refreshed, machine);
         let report = self.report_of(vertex, status, settlement, by, done);
         observer.event(Event::Settled(&report));

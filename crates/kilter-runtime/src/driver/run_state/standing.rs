@@ -20,6 +20,8 @@ pub(in crate::driver) struct Standing {
     checked_at: Vec<u32>,
     /// Resources whose next check is a poll, without an event.
     polled: FxHashSet<ResourceId>,
+    /// Hidden resources that have settled.
+    hidden: FxHashSet<ResourceId>,
 }
 
 impl Standing {
@@ -30,6 +32,7 @@ impl Standing {
             settled_once: vec![false; slots],
             checked_at: vec![0; slots],
             polled: FxHashSet::default(),
+            hidden: FxHashSet::default(),
         }
     }
 
@@ -40,6 +43,7 @@ impl Standing {
         for vertex in gone {
             self.reports.remove(vertex);
             self.counters.forget(*vertex);
+            self.hidden.remove(vertex);
             self.settled_once[vertex.slot()] = false;
             self.checked_at[vertex.slot()] = 0;
         }
@@ -50,8 +54,9 @@ impl Standing {
     ///
     /// An active resource counts with its earlier state, and a resource that has never settled does not count.
     pub(super) fn counts(&self, total: usize, left_out: usize) -> Counts {
-        let in_sync = self.settled_once.iter().filter(|has_settled| **has_settled).count();
-        let mut counts = Counts { total, in_sync, left_out, ..Counts::default() };
+        let settled = self.settled_once.iter().filter(|has_settled| **has_settled).count();
+        let hidden = self.hidden.len();
+        let mut counts = Counts { total, in_sync: settled - hidden, hidden, left_out, ..Counts::default() };
         for report in self.reports.values() {
             let of_status = match report.status {
                 Status::WouldChange => &mut counts.would_change,
@@ -79,8 +84,12 @@ impl Standing {
         Some(Duration::from_secs((now.0 / 1000).saturating_sub(at.into())))
     }
 
-    pub(super) fn settled(&mut self, vertex: ResourceId) {
+    pub(super) fn settled(&mut self, vertex: ResourceId, is_hidden: bool) {
         self.settled_once[vertex.slot()] = true;
+        match is_hidden {
+            true => self.hidden.insert(vertex),
+            false => self.hidden.remove(&vertex),
+        };
     }
 
     /// Returns true if a resource has settled once.

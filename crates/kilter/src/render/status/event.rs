@@ -71,7 +71,8 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
             "watched_only": conditions.watched_only,
         }),
         Event::Quiet(of) => json!({"event": "quiet", "counts": json::counts(of)}),
-        Event::Flushed
+        Event::Called { .. }
+        | Event::Flushed
         | Event::Watchdog
         | Event::StatusSocketChanged
         | Event::Waiting { .. }

@@ -24,7 +24,8 @@ fn ms(duration: Duration) -> Json {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).into()
 }
 
-fn unix(at: SystemTime) -> Json {
+/// Returns a time in milliseconds since 1970.
+pub(crate) fn unix(at: SystemTime) -> Json {
     ms(at.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 

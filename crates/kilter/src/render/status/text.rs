@@ -24,6 +24,7 @@ pub(crate) fn text(json: &Json) -> String {
         ("failed", "failed"),
         ("skipped", "skipped"),
         ("interrupted", "interrupted"),
+        ("hidden", "not checked"),
         ("contested", "contested"),
         ("watched_only", "no longer repaired"),
         ("left_out", "left out by `when`"),

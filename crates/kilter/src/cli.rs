@@ -5,6 +5,7 @@ mod formats;
 mod history;
 mod parse;
 mod provider;
+mod reports;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,8 @@ pub(crate) use formats::{
 
 pub(crate) use history::{BlameArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, UndoArgs};
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
+
+pub(crate) use reports::ReportArgs;
 
 use crate::module_log::LogFilter;
 
@@ -265,6 +268,8 @@ pub(crate) struct ApplyArgs {
     /// Format of the report
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: ReportFormat,
+    #[command(flatten)]
+    pub(crate) reports: ReportArgs,
 }
 
 /// Arguments of `kilter run`.
@@ -302,6 +307,8 @@ pub(crate) struct RunArgs {
     pub(crate) format: ReportFormat,
     #[command(flatten)]
     pub(crate) jobs: JobsArgs,
+    #[command(flatten)]
+    pub(crate) reports: ReportArgs,
 }
 
 /// Arguments of `kilter status`.
@@ -376,6 +383,8 @@ pub(crate) struct PlanArgs {
     /// Format of the plan
     #[arg(long, value_name = "FORMAT", default_value = "human", help_heading = HOW)]
     pub(crate) format: ReportFormat,
+    #[command(flatten)]
+    pub(crate) reports: ReportArgs,
 }
 
 /// Arguments of `kilter check`.
@@ -468,6 +477,8 @@ pub(crate) struct SetArgs {
     /// Format of the report
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ReportFormat,
+    #[command(flatten)]
+    pub(crate) reports: ReportArgs,
 }
 
 /// Arguments of `kilter act`.

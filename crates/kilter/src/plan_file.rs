@@ -8,7 +8,6 @@ mod open;
 mod provenance;
 mod sealed;
 mod trust;
-mod write;
 
 use std::path::Path;
 
@@ -21,6 +20,7 @@ use kilter_runtime::{
 
 use crate::load::{Loaded, PlanFile};
 use crate::output;
+use crate::output_file::{self, FileMode};
 
 pub(crate) use open::read;
 pub(crate) use provenance::{introduce, record_applied, written};
@@ -58,7 +58,7 @@ pub(crate) fn write(
     let secrecy = if is_secret { InputSecrecy::Secret } else { InputSecrecy::Public };
     let provenance = PlanProvenance::new(registry.hostname(), provenance::now()).map_err(|error| error.to_string())?;
     let text = PlanDocument::text(report, &inputs(loaded), secrecy, &provenance, &key, signer);
-    write::write(path, &text.map_err(|error| error.to_string())?)?;
+    output_file::write(path, &text.map_err(|error| error.to_string())?, FileMode::Private)?;
     if is_secret && signer.is_some() {
         let why = "secrets may be written in its manifests, which are sealed with the key of this state directory";
         output::warning(format_args!("the plan {} can be applied here only: {why}", path.display()));

@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::mold::OpenedMold;
 use crate::recorder::RunInputs;
 use crate::reported_warnings::ReportedWarnings;
+use crate::reports::Reports;
 use crate::{mold, output, paths, signals, trust, world};
 
 /// Session of a command.
@@ -34,6 +35,7 @@ pub(crate) struct Session {
     /// Manifests and facts of the run, for the history.
     inputs: Mutex<RunInputs>,
     mold: OnceLock<OpenedMold>,
+    reports: OnceLock<Reports>,
     state_dir: Option<PathBuf>,
     /// This session, for code that outlives a borrow of it.
     me: Weak<Session>,
@@ -82,6 +84,7 @@ impl Session {
             command,
             inputs: Mutex::default(),
             mold: OnceLock::new(),
+            reports: OnceLock::new(),
             state_dir,
             me: me.clone(),
         })
@@ -115,6 +118,16 @@ impl Session {
     /// Sets the directory of mold. Only a new session has none.
     pub(crate) fn set_mold(&self, mold: OpenedMold) {
         let _ = self.mold.set(mold);
+    }
+
+    /// Returns the reports of the run, if the command line asks for any.
+    pub(crate) fn reports(&self) -> Option<&Reports> {
+        self.reports.get()
+    }
+
+    /// Sets the reports of the run. Only a new session has none.
+    pub(crate) fn set_reports(&self, reports: Reports) {
+        let _ = self.reports.set(reports);
     }
 
     /// Returns a reference for code that outlives a borrow of the session. The session may end earlier.

@@ -8,12 +8,16 @@ use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;
 use crate::load::{self, Input};
+use crate::reports::Reports;
 use crate::session::Session;
 use crate::{pauses, plan_file, providers, signals};
 
 /// Runs the command.
 pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
     if let Err(exit) = signals::listen() {
+        return exit;
+    }
+    if let Err(exit) = Reports::open(&args.reports, "apply", &args.input.manifests, session) {
         return exit;
     }
     let pass = ExecOptions {
@@ -76,6 +80,9 @@ fn prescribed(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
         Err(exit) => return exit,
     };
     if prescription.is_choreographed() {
+        if session.reports().is_some() {
+            return Reports::refuse_choreography();
+        }
         return prescription.dance(pass, &registry, session);
     }
     match prescription.prepare(session, args.format.into(), &registry).map(|loaded| loaded.prepared) {

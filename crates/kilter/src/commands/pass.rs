@@ -87,14 +87,15 @@ impl ExecOptions {
         if self.mode == Mode::Noop || self.even_if_paused { Ok(()) } else { pauses::refuse(&session.state_dir()?) }
     }
 
-    /// Shows the report, and returns the exit code.
+    /// Shows the report, writes the requested ones, and returns the exit code.
     pub(crate) fn conclude(self, report: &Report, session: &Session) -> Exit {
-        self.conclude_with(self.show(report, session), report)
+        self.conclude_with(self.show(report, session), report, session)
     }
 
-    /// Returns the exit code after output that ended with `shown`.
-    pub(crate) fn conclude_with(self, shown: Exit, report: &Report) -> Exit {
-        match (shown, self.exit(report)) {
+    /// Writes the requested reports after output that ended with `shown`, and returns the exit code.
+    pub(crate) fn conclude_with(self, shown: Exit, report: &Report, session: &Session) -> Exit {
+        let written = session.reports().map_or(Ok(()), |reports| reports.write(report, self.mode, session));
+        match (written.err().unwrap_or(shown), self.exit(report)) {
             // Exit code 1 would mean that the system is unchanged.
             (Exit::NotStarted, Exit::Done | Exit::Changed) if self.mode == Mode::Apply => Exit::Failed,
             (Exit::NotStarted, exit) if self.mode == Mode::Apply => exit,
@@ -156,7 +157,10 @@ impl ExecOptions {
         let mut progress = Progress::new(shown, prepared.resources().len());
         let mut recorder = Recorder::of(session, prepared, self.mode, OnFailure::End);
         let mut recorded = Recorded { recorder: recorder.as_mut(), shown: &mut progress };
-        let result = executed(prepared, &options, &mut recorded);
+        let result = match session.reports() {
+            Some(reports) => reports.traced(&mut recorded, |traced| executed(prepared, &options, traced)),
+            None => executed(prepared, &options, &mut recorded),
+        };
         progress.clear();
         if let (Ok(report), Some(recorder)) = (&result, &mut recorder) {
             recorder.finish(report);

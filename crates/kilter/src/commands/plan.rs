@@ -1,7 +1,6 @@
 //! `kilter plan`: shows pending changes, and saves them as a plan.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::PathBuf;
 
 use kilter_provider::Durability;
 use kilter_runtime::Mode;
@@ -11,14 +10,9 @@ use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::PlanArgs;
 use crate::exit::Exit;
 use crate::load::Input;
+use crate::reports::Reports;
 use crate::session::Session;
-use crate::{load, output, plan_file, providers, signals};
-
-/// Returns true if two paths lead to the same file.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let found = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
-    found(one).is_some_and(|one| Some(one) == found(other))
-}
+use crate::{load, output, output_file, plan_file, providers, signals};
 
 /// Runs the command.
 pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
@@ -28,11 +22,15 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
     if let Some(output) = &args.output
         && let Some(input) = args.input.manifests.iter().find(|input| {
             let about = || serde_json::json!([input.to_string_lossy(), output.to_string_lossy()]);
-            session.record.record_or_replay("same file", about, || is_same(input, output))
+            session.record.record_or_replay("same file", about, || output_file::is_same(input, output))
         })
     {
         let message = format_args!("the plan would overwrite {}, one of its input files", input.display());
         return output::fail_with(message, ["give another name to --output"]);
+    }
+    let named: Vec<PathBuf> = args.input.manifests.iter().chain(&args.output).cloned().collect();
+    if let Err(exit) = Reports::open(&args.reports, "plan", &named, session) {
+        return exit;
     }
     let signer = match plan_file::signer(session, args.sign.as_deref()) {
         Ok(signer) => signer,
@@ -67,6 +65,9 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
         Some(prescription) if args.output.is_some() => {
             let what = if prescription.is_choreographed() { "a choreography" } else { "a prescription" };
             return output::fail(format_args!("{what} cannot be saved as a plan: each run generates it again"));
+        }
+        Some(prescription) if prescription.is_choreographed() && session.reports().is_some() => {
+            return Reports::refuse_choreography();
         }
         Some(prescription) if prescription.is_choreographed() => return prescription.dance(pass, &registry, session),
         Some(prescription) => prescription.prepare(session, args.format.into(), &registry),

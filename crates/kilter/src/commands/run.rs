@@ -34,6 +34,7 @@ use crate::output::BufferedLines;
 use crate::recorder::{OnFailure, Recorder, RunInputs};
 use crate::render::progress::{Progress, Shown};
 use crate::render::status;
+use crate::reports::Reports;
 use crate::sd_notify::Manager;
 use crate::server::Server;
 use crate::session::Session;
@@ -55,6 +56,7 @@ pub(crate) fn run(args: &RunArgs, session: &Session) -> Exit {
 
 fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     signals::listen()?;
+    Reports::open(&args.reports, "run", &args.input.manifests, session)?;
     kilter_process::use_single_arena();
     let status = args.converged_status_file.as_deref().map(status_file).transpose()?;
     are_files(&args.input.manifests)?;
@@ -238,7 +240,12 @@ impl<'env, 'r> RunSession<'env, 'r> {
             is_unflushed: false,
             recorder: &self.recorder,
         };
-        let report = prepared.hold(&self.options, hold, self.stop, &mut watching);
+        let report = match self.session.reports() {
+            Some(reports) => {
+                reports.traced(&mut watching, |traced| prepared.hold(&self.options, hold, self.stop, traced))
+            }
+            None => prepared.hold(&self.options, hold, self.stop, &mut watching),
+        };
         watching.progress.clear();
         if let (Ok(report), Some(recorder)) = (&report, &mut *self.recorder.borrow_mut()) {
             recorder.finish(report);
@@ -467,7 +474,7 @@ fn conclude(report: &Report, pass: ExecOptions, session: &Session) -> Exit {
     let told = match pass.format {
         ReportFormat::Human => pass.conclude(report, session),
         ReportFormat::Json => {
-            pass.conclude_with(output::data(&status::line(&status::ended(report, pass.mode))), report)
+            pass.conclude_with(output::data(&status::line(&status::ended(report, pass.mode))), report, session)
         }
     };
     signals::exit().unwrap_or(told)

@@ -15,6 +15,7 @@ use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::SetArgs;
 use crate::exit::Exit;
 use crate::parse_value::{self, WordError};
+use crate::reports::Reports;
 use crate::session::Session;
 use crate::{output, pauses, providers, signals};
 
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &SetArgs, session: &Session) -> Exit {
 fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
     let state_dir = session.state_dir_if_any().filter(|_| !args.noop && !args.even_if_paused);
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
+    Reports::open(&args.reports, "set", &[], session)?;
     let registry = providers::registry(session)?;
     let SetRequest { type_name, name, words } = said(args)?;
     let provider =

@@ -1,7 +1,10 @@
 //! Rendering of runs for people and programs.
 
 pub(crate) mod diff;
+mod escape;
+pub(crate) mod html;
 pub(crate) mod json;
+pub(crate) mod junit;
 pub(crate) mod metrics;
 pub(crate) mod progress;
 pub(crate) mod report;

@@ -208,8 +208,8 @@ pub(crate) fn summary(report: &Report, noop: bool) -> String {
     text
 }
 
-/// Returns the numbers of resources by result, with the word for each. Every resource counts once, except that a changed
-/// one may count as corrected and refreshed too.
+/// Returns the numbers of resources by result, with the word for each. Every resource counts once, except that a
+/// changed one may count as corrected and refreshed too.
 pub(super) fn parts(report: &Report, noop: bool) -> Vec<(usize, &'static str)> {
     let counts = &report.counts;
     let not_done = counts.interrupted.saturating_sub(report.resources.iter().filter(|one| one.is_unreached()).count());

@@ -50,6 +50,7 @@ mod puppet;
 mod ralsh;
 mod record;
 mod refresh;
+mod reports;
 mod resources;
 mod reverse;
 mod run;

@@ -399,3 +399,38 @@ fn fifo_as_secret_source_is_refused() {
     let ended = place.run(&["plan", "m.yaml"]);
     assert!(ended.code == 1 && ended.stderr.contains("is a named pipe"), "{ended:?}");
 }
+
+#[test]
+fn reports_show_no_secret() {
+    let secrets = SecretCommand::new();
+    // Content, argument, environment, output of a command, error, diff.
+    secrets.manifest(
+        "  file[DIR/app]: { content: { sensitive: { file: DIR/source } } }\n  \
+         exec[argument]: { command: { sensitive: { file: DIR/script } }, shell: true }\n  \
+         exec[environment]:\n    command: [sh, -c, 'echo \"$PIN\"; echo \"$PIN\" >&2; exit 3']\n    environment: { PIN: { \
+         sensitive: { file: DIR/pin } } }\n  \
+         exec[token]:\n    command: [sh, -c, 'cat DIR/source && touch DIR/done']\n    creates: DIR/done\n    \
+         environment: { PIN: { sensitive: { file: DIR/pin } } }\n  \
+         file[DIR/copy]: { content: '${exec[token].stdout}' }\n",
+    );
+    secrets.place.file("app", "former\n");
+    secrets.place.file("copy", "former\n");
+    let script = secrets.place.file("script", format!("echo '{SECRET}'; exit 4"));
+    let reports = ["--report", "r.html", "--report", "r.xml", "--report", "r.json"];
+    let ends = |code: i32, args: &[&str]| {
+        let ended = secrets.place.run(&[args, &reports].concat());
+        assert_eq!(ended.code, code, "{args:?} {ended:?}");
+        for name in ["r.html", "r.xml", "r.json"] {
+            let bytes = fs::read(secrets.path(name)).unwrap();
+            is_nowhere_in(&bytes, name);
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(text.contains("redacted") || text.contains("sensitive"), "{name} {args:?}: {text}");
+        }
+    };
+    ends(2, &["plan", "m.yaml"]);
+    ends(4, &["apply", "m.yaml"]);
+    assert_eq!(fs::read_to_string(secrets.path("app")).unwrap(), SECRET);
+    fs::write(secrets.path("app"), "drifted\n").unwrap();
+    ends(4, &["run", "m.yaml", "--converged-exit", "--converged-timeout", "0"]);
+    fs::remove_file(script).unwrap();
+}

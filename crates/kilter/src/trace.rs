@@ -1,0 +1,132 @@
+//! Trace of a run: when calls were made and resources settled, for reports.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant, SystemTime};
+
+use kilter_model::ResourceRef;
+use kilter_runtime::{Event, Observer, Report, ResourceReport};
+use rustc_hash::FxHashMap;
+
+/// Maximum number of calls, and of resources, in a trace. A run that holds a state keeps the newest calls.
+const MAX_ENTRIES: usize = 20_000;
+
+/// Trace of a run. Times are relative to its start.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    /// Time of the start.
+    pub(crate) started: SystemTime,
+    start: Instant,
+    /// Calls on workers that have ended, in the order of their ends.
+    pub(crate) calls: VecDeque<TracedCall>,
+    /// Last settlement of each resource that was not simply in sync.
+    settled: FxHashMap<ResourceRef, Duration>,
+}
+
+/// Call on a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TracedCall {
+    /// First resource of the call.
+    pub(crate) reference: ResourceRef,
+    /// Number of its resources.
+    pub(crate) resources: usize,
+    /// Kind of the call: `checking`, `changing`, `refreshing`.
+    pub(crate) doing: &'static str,
+    /// Start and end.
+    pub(crate) start: Duration,
+    pub(crate) end: Duration,
+}
+
+impl Trace {
+    /// Starts a trace.
+    pub(crate) fn new() -> Trace {
+        Trace {
+            started: SystemTime::now(),
+            start: Instant::now(),
+            calls: VecDeque::new(),
+            settled: FxHashMap::default(),
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Called { reference, resources, doing, duration } => {
+                let end = self.start.elapsed();
+                if self.calls.len() == MAX_ENTRIES {
+                    self.calls.pop_front();
+                }
+                self.calls.push_back(TracedCall {
+                    reference: (*reference).clone(),
+                    resources: *resources,
+                    doing,
+                    start: end.saturating_sub(*duration),
+                    end,
+                });
+            }
+            Event::Settled(report) if self.settled.len() < MAX_ENTRIES => {
+                self.settled.insert(report.reference.clone(), self.start.elapsed());
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the work on the resources of a report, in its order. A resource without a settlement in this trace has
+    /// none.
+    pub(crate) fn spans<'a>(&'a self, report: &'a Report) -> Vec<ResourceSpan<'a>> {
+        let mut calls: FxHashMap<&ResourceRef, Vec<&TracedCall>> = FxHashMap::default();
+        for call in self.calls.iter().filter(|call| call.resources == 1) {
+            calls.entry(&call.reference).or_default().push(call);
+        }
+        let span = |report: &'a ResourceReport| {
+            let end = *self.settled.get(&report.reference)?;
+            let calls = calls.remove(&report.reference).unwrap_or_default();
+            let by_duration = end.saturating_sub(report.duration);
+            let start = calls.iter().map(|call| call.start).fold(by_duration, Duration::min);
+            Some(ResourceSpan { report, start, end, calls })
+        };
+        report.resources.iter().filter_map(span).collect()
+    }
+}
+
+/// Work on a resource: from its first call, or by the duration of its changes, to its settlement.
+pub(crate) struct ResourceSpan<'a> {
+    pub(crate) report: &'a ResourceReport,
+    pub(crate) start: Duration,
+    pub(crate) end: Duration,
+    /// Calls for this resource alone.
+    pub(crate) calls: Vec<&'a TracedCall>,
+}
+
+/// Observer that records a trace and forwards the events.
+pub(crate) struct Traced<'a> {
+    pub(crate) trace: &'a mut Trace,
+    pub(crate) observer: &'a mut dyn Observer,
+}
+
+impl Observer for Traced<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        self.trace.event(&event);
+        self.observer.event(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kilter_runtime::NullObserver;
+
+    use super::*;
+
+    #[test]
+    fn trace_keeps_the_newest_calls() {
+        let mut trace = Trace::new();
+        let mut traced = Traced { trace: &mut trace, observer: &mut NullObserver };
+        for at in 0..MAX_ENTRIES + 2 {
+            let reference = &ResourceRef::new("exec", at.to_string().as_str());
+            let duration = Duration::from_secs(3600);
+            traced.event(Event::Called { reference, resources: 1, doing: "checking", duration });
+        }
+        assert_eq!(trace.calls.len(), MAX_ENTRIES);
+        assert_eq!(trace.calls[0].reference, ResourceRef::new("exec", "2"));
+        // A call that started before the trace begins at its start.
+        assert_eq!(trace.calls[0].start, Duration::ZERO);
+    }
+}

@@ -171,7 +171,7 @@ pub(crate) enum Command {
     /// For authors of providers: create a provider from a template, and check one
     #[command(after_help = examples::PROVIDER)]
     Provider(ProviderArgs),
-    /// Print the JSON Schema of manifests, for editors, or of the documents of mold
+    /// Print the JSON Schema of manifests, for editors, or of documents
     #[command(after_help = examples::SCHEMA)]
     Schema(SchemaArgs),
     /// Print the completions for a shell
@@ -551,6 +551,12 @@ pub(crate) enum SchemaOf {
     Manifest,
     /// Input and output of scripts of mold, one schema each in `$defs`.
     Mold,
+    /// Saved plans: `kilter plan -o FILE`.
+    Plan,
+    /// Reports of runs: `--format json`.
+    Report,
+    /// Events: `kilter run --format json`, each line.
+    Events,
 }
 
 /// Arguments of `kilter completions`.

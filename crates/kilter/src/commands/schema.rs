@@ -1,4 +1,6 @@
-//! `kilter schema`: the JSON Schema of manifests, or of mold's documents.
+//! `kilter schema`: the JSON Schema of manifests, of mold's documents, or of the documents of runs.
+
+use serde_json::Value as Json;
 
 use crate::cli::{SchemaArgs, SchemaOf};
 use crate::exit::Exit;
@@ -8,6 +10,9 @@ use crate::{output, providers, signals};
 
 /// Schema of mold's documents.
 const MOLD: &str = include_str!("mold.schema.json");
+
+/// Schemas of plans, reports and events, in `$defs`.
+const RUN: &str = include_str!("run.schema.json");
 
 pub(crate) fn run(args: &SchemaArgs, session: &Session) -> Exit {
     match args.of {
@@ -23,5 +28,15 @@ pub(crate) fn run(args: &SchemaArgs, session: &Session) -> Exit {
             }
         }
         SchemaOf::Mold => output::data(MOLD),
+        SchemaOf::Plan => run_document("plan"),
+        SchemaOf::Report => run_document("report"),
+        SchemaOf::Events => run_document("event"),
     }
+}
+
+/// Prints the schemas of runs with a reference to that of one document.
+fn run_document(name: &str) -> Exit {
+    let mut schema: Json = serde_json::from_str(RUN).expect("the text is JSON");
+    schema["$ref"] = format!("#/$defs/{name}").into();
+    output::data(&format!("{schema:#}\n"))
 }

@@ -2,64 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::json_schema::holds;
 use crate::support::Place;
 
 fn schema() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemas/mold.schema.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
-/// Returns true if a document is valid. Supports the keywords of JSON Schema that the schema uses.
-fn holds(root: &Value, schema: &Value, document: &Value) -> bool {
-    let Some(words) = schema.as_object() else { return schema.as_bool().unwrap() };
-    words.iter().all(|(word, said)| match word.as_str() {
-        "description" | "$schema" | "title" | "$defs" => true,
-        "$ref" => holds(root, root.pointer(said.as_str().unwrap().strip_prefix('#').unwrap()).unwrap(), document),
-        "type" => match said {
-            Value::Array(types) => types.iter().any(|one| is_of(one, document)),
-            one => is_of(one, document),
-        },
-        "required" => said.as_array().unwrap().iter().all(|key| document.get(key.as_str().unwrap()).is_some()),
-        "properties" => said.as_object().unwrap().iter().all(|(key, schema)| match document.get(key) {
-            Some(value) => holds(root, schema, value),
-            None => true,
-        }),
-        "additionalProperties" => document.as_object().unwrap().values().all(|value| holds(root, said, value)),
-        "items" => document.as_array().unwrap().iter().all(|value| holds(root, said, value)),
-        "prefixItems" => {
-            let pairs = said.as_array().unwrap().iter().zip(document.as_array().unwrap());
-            pairs.into_iter().all(|(schema, value)| holds(root, schema, value))
-        }
-        "anyOf" => said.as_array().unwrap().iter().any(|schema| holds(root, schema, document)),
-        "not" => !holds(root, said, document),
-        "allOf" => said.as_array().unwrap().iter().all(|schema| holds(root, schema, document)),
-        "if" => !holds(root, said, document) || holds(root, &schema["then"], document),
-        "then" => true,
-        "const" => said == document,
-        "enum" => said.as_array().unwrap().contains(document),
-        "minLength" => document.as_str().unwrap().len() as u64 >= said.as_u64().unwrap(),
-        "minItems" => document.as_array().unwrap().len() as u64 >= said.as_u64().unwrap(),
-        "maxItems" => document.as_array().unwrap().len() as u64 <= said.as_u64().unwrap(),
-        "pattern" => {
-            assert_eq!(said, "^[A-Za-z0-9][A-Za-z0-9_-]*$");
-            let text = document.as_str().unwrap();
-            let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-            text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
-        }
-        other => panic!("the schema uses `{other}`"),
-    })
-}
-
-fn is_of(word: &Value, document: &Value) -> bool {
-    match word.as_str().unwrap() {
-        "object" => document.is_object(),
-        "array" => document.is_array(),
-        "string" => document.is_string(),
-        "boolean" => document.is_boolean(),
-        "integer" => document.is_i64(),
-        "null" => document.is_null(),
-        other => panic!("the schema uses the type `{other}`"),
-    }
 }
 
 #[test]

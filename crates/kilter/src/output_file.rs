@@ -28,6 +28,8 @@ pub(crate) enum FileMode {
     Private,
     /// For its owner only, or the mode of the file that exists.
     KeptOrPrivate,
+    /// Readable by all users, or the mode of the file that exists.
+    KeptOrPublic,
 }
 
 /// Writes a file, which it replaces, or a device or a pipe.
@@ -48,7 +50,8 @@ pub(crate) fn write(path: &Path, text: &str, mode: FileMode) -> Result<(), Strin
         }
     };
     let mode = match (mode, found) {
-        (FileMode::KeptOrPrivate, Some(mode)) => mode,
+        (FileMode::KeptOrPrivate | FileMode::KeptOrPublic, Some(mode)) => mode,
+        (FileMode::KeptOrPublic, None) => Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH,
         (FileMode::Private, _) | (FileMode::KeptOrPrivate, None) => Mode::RUSR | Mode::WUSR,
     };
     target.replace(text, mode).map_err(|error| error.to_string())

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::cli::ReportArgs;
 use crate::exit::Exit;
 use crate::output_file::{self, FileMode};
-use crate::render::{html, json, junit, status};
+use crate::render::{html, json, junit, status, textfile};
 use crate::session::Session;
 use crate::trace::{Trace, Traced};
 use crate::{output, visible};
@@ -54,6 +54,7 @@ enum FileFormat {
     Json,
     Junit,
     Html,
+    Textfile,
 }
 
 impl FileFormat {
@@ -80,7 +81,7 @@ impl Reports {
         session: &Session,
     ) -> Result<(), Exit> {
         // A replay leaves no files behind.
-        if args.report.is_empty() || session.record.is_replay() {
+        if session.record.is_replay() {
             return Ok(());
         }
         let mut files = Vec::new();
@@ -89,12 +90,24 @@ impl Reports {
                 let hint = "the end of the name selects the format: `.json`, `.xml` for JUnit, or `.html`";
                 return Err(output::fail_with(format_args!("no report has the format of {}", path.display()), [hint]));
             };
+            files.push((path.clone(), format));
+        }
+        if let Some(path) = &args.textfile {
+            if path.extension().is_none_or(|end| end != "prom") {
+                let hint = "the collector reads files with the end `.prom` only";
+                return Err(output::fail_with(format_args!("{} is no name for metrics", path.display()), [hint]));
+            }
+            files.push((path.clone(), FileFormat::Textfile));
+        }
+        if files.is_empty() {
+            return Ok(());
+        }
+        for (path, _) in &files {
             if let Some(input) = inputs.iter().find(|input| *input == path || output_file::is_same(input, path)) {
                 let what = format_args!("the report would overwrite {}, another file of the command", input.display());
                 return Err(output::fail_with(what, ["give another name to --report"]));
             }
             output_file::check(path).map_err(|why| unwritable(path, &why))?;
-            files.push((path.clone(), format));
         }
         session.set_reports(Reports { command, files, trace: Mutex::new(Trace::new()) });
         Ok(())
@@ -126,8 +139,11 @@ impl Reports {
                 FileFormat::Json => document(&run),
                 FileFormat::Junit => junit::text(&run),
                 FileFormat::Html => html::page(&run),
+                FileFormat::Textfile => textfile::text(&run),
             };
-            if let Err(why) = output_file::write(path, &text, FileMode::KeptOrPrivate) {
+            // The collector runs as another user. Metrics contain no names of resources.
+            let mode = if *format == FileFormat::Textfile { FileMode::KeptOrPublic } else { FileMode::KeptOrPrivate };
+            if let Err(why) = output_file::write(path, &text, mode) {
                 result = Err(unwritable(path, &why));
             }
         }

@@ -87,7 +87,7 @@ pub(crate) fn text(status: &Json) -> String {
     text
 }
 
-fn metric(text: &mut String, name: &str, kind: &str, help: &str) {
+pub(super) fn metric(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 

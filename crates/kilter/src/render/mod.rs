@@ -9,3 +9,5 @@ pub(crate) mod metrics;
 pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod status;
+mod tally;
+pub(crate) mod textfile;

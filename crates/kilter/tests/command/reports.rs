@@ -216,3 +216,43 @@ fn link_of_another_user_is_not_followed() {
     assert!(ended.stderr.contains("r.json is a symbolic link of the user with uid 65534"), "{ended:?}");
     assert_eq!(reported.read("target.json"), "kept");
 }
+
+#[test]
+fn textfile_has_the_counts_of_the_run() {
+    let reported = Reported::new(EVERY);
+    reported.ends(4, &["apply", "m.yaml", "--textfile", "kilter.prom"]);
+    let text = reported.read("kilter.prom");
+    for line in [
+        "kilter_last_run_info{command=\"apply\",version=\"0.1.0\"} 1",
+        "kilter_last_run_success 0",
+        "kilter_last_run_noop 0",
+        "kilter_last_run_not_checked 1",
+        "kilter_last_run_left_out 1",
+        "kilter_last_run_resources{state=\"in_sync\"} 1",
+        "kilter_last_run_resources{state=\"refreshed\"} 0",
+        "kilter_last_run_resources_by_type{type=\"exec\",state=\"failed\"} 1",
+        "kilter_last_run_resources_by_type{type=\"exec\",state=\"skipped\"} 1",
+        "kilter_last_run_resources_by_type{type=\"file\",state=\"hidden\"} 1",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
+    }
+    // Each family is described before its values, which are adjacent, and no line exists twice.
+    let (mut families, mut lines) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+    let mut family = "";
+    for line in text.lines() {
+        assert!(lines.insert(line), "{line}");
+        match line.strip_prefix("# HELP ") {
+            Some(help) => {
+                family = help.split(' ').next().unwrap();
+                assert!(families.insert(family), "{line}");
+            }
+            None => assert_eq!(line.trim_start_matches("# TYPE ").split(['{', ' ']).next().unwrap(), family, "{line}"),
+        }
+    }
+    let states = text.lines().filter(|line| line.starts_with("kilter_last_run_resources{"));
+    let total: u32 = states.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u32>().unwrap()).sum();
+    assert_eq!((total, reported.mode("kilter.prom")), (6, 0o644));
+    assert!(!text.contains("DIR"), "{text}");
+    let ended = reported.ends(1, &["apply", "m.yaml", "--textfile", "kilter.txt"]);
+    assert!(ended.stderr.contains("kilter.txt is no name for metrics"), "{ended:?}");
+}

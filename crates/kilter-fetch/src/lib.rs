@@ -1,8 +1,10 @@
-//! Downloads files over HTTP and HTTPS.
+//! Downloads files over HTTP and HTTPS, and sends texts.
 //!
 //! [`get`] passes the content to the caller in chunks, while it arrives. It bounds size and time, follows at most
 //! [`MAX_REDIRECTS`] redirects and none from https to http, and ends when the caller cancels. A request with
 //! [`Validators`] is conditional: an unchanged file is not transferred again.
+//!
+//! [`post`] sends a text in a single request, within the same bounds. It follows no redirects.
 //!
 //! Servers are verified by the certificates that the system trusts. Proxies are not used, and addresses with a user
 //! name are refused.
@@ -12,6 +14,7 @@
 //! *Start from* [`get`] and [`Request`].
 
 mod redirect;
+mod upload;
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +27,7 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::{Agent, Body};
 
 pub use redirect::{check_url, is_protected, is_url};
+pub use upload::{Upload, post};
 
 /// Maximum number of redirects of a download.
 pub const MAX_REDIRECTS: usize = 5;
@@ -191,20 +195,7 @@ impl Transfer {
     }
 
     fn request(&self, url: &str) -> Result<Response<Body>, FetchError> {
-        let tls = if url.starts_with("https://") { trusting()? } else { TlsConfig::default() };
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .proxy(None)
-            .user_agent("kilter")
-            .tls_config(tls)
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_recv_response(Some(SILENCE))
-            .timeout_per_read(Some(SILENCE))
-            .timeout_global(Some(self.timeout))
-            .build();
-        let agent: Agent = config.into();
-        let mut request = agent.get(url);
+        let mut request = agent(url, self.timeout)?.get(url);
         if let Some(etag) = self.known.as_ref().and_then(|known| known.etag.as_deref()) {
             request = request.header("If-None-Match", etag);
         }
@@ -241,6 +232,23 @@ impl Transfer {
             }
         }
     }
+}
+
+/// Returns a client for one server, without redirects.
+fn agent(url: &str, timeout: Duration) -> Result<Agent, FetchError> {
+    let tls = if url.starts_with("https://") { trusting()? } else { TlsConfig::default() };
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None)
+        .user_agent("kilter")
+        .tls_config(tls)
+        .timeout_connect(Some(CONNECT_TIMEOUT))
+        .timeout_recv_response(Some(SILENCE))
+        .timeout_per_read(Some(SILENCE))
+        .timeout_global(Some(timeout))
+        .build();
+    Ok(config.into())
 }
 
 fn header(response: &Response<Body>, name: &str) -> Option<String> {

@@ -101,3 +101,64 @@ fn failure_of_the_caller_ends_the_download() {
     let full = &mut |_: &[u8]| Err(io::Error::from(io::ErrorKind::StorageFull));
     assert!(matches!(get(&request, &AtomicBool::new(false), full), Err(FetchError::Write(_))));
 }
+
+/// A server that answers one request, of which it returns the head and the body.
+fn receive_upload(response: Vec<u8>) -> (String, std::thread::JoinHandle<(String, String)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
+    let received = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(reader.read_line(&mut head).unwrap() > 0, "{head}");
+        }
+        let length = |line: &str| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok();
+        let mut body = vec![0; head.lines().find_map(length).unwrap()];
+        reader.read_exact(&mut body).unwrap();
+        stream.write_all(&response).unwrap();
+        (head, String::from_utf8(body).unwrap())
+    });
+    (url, received)
+}
+
+fn upload(url: &str, timeout: Duration) -> Upload {
+    let headers = vec![("Authorization".to_owned(), "Bearer s3cret".to_owned())];
+    Upload { url: url.to_owned(), content_type: "application/json", headers, body: "{\"a\": 1}".into(), timeout }
+}
+
+#[test]
+fn upload_arrives_with_its_headers() {
+    let (url, received) = receive_upload(response("200 OK", "", "{}"));
+    assert_eq!(post(upload(&url, Duration::from_secs(20))).unwrap(), b"{}");
+    let (head, body) = received.join().unwrap();
+    assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
+    let head = head.to_ascii_lowercase();
+    assert!(head.contains("content-type: application/json") && head.contains("authorization: bearer s3cret"), "{head}");
+    assert_eq!(body, "{\"a\": 1}");
+}
+
+#[test]
+fn refused_upload_is_an_error_without_its_headers() {
+    for (response, why) in [
+        (response("503 Service Unavailable", "", ""), "status 503"),
+        (response("302 Found", "Location: http://127.0.0.1:1/\r\n", ""), "status 302"),
+    ] {
+        let (url, received) = receive_upload(response);
+        let error = post(upload(&url, Duration::from_secs(20))).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        received.join().unwrap();
+    }
+    let mut invalid = upload("http://127.0.0.1:1/", Duration::from_secs(20));
+    invalid.headers = vec![("Authorization".to_owned(), "s3cret\nX: y".to_owned())];
+    let error = post(invalid).unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+    assert!(matches!(post(upload("ftp://127.0.0.1/", Duration::from_secs(1))), Err(FetchError::Url(_))));
+}
+
+#[test]
+fn silent_server_ends_an_upload_at_its_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    assert!(matches!(post(upload(&url, Duration::from_millis(100))), Err(FetchError::Transport(_))));
+}

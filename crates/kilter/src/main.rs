@@ -21,6 +21,7 @@ mod markdown;
 mod metrics;
 mod module_log;
 mod mold;
+mod otlp_export;
 mod output;
 mod output_file;
 mod panics;

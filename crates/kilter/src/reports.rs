@@ -13,7 +13,7 @@ use crate::output_file::{self, FileMode};
 use crate::render::{html, json, junit, status, textfile};
 use crate::session::Session;
 use crate::trace::{Trace, Traced};
-use crate::{output, visible};
+use crate::{otlp_export, output, visible};
 
 /// Report of a run with the circumstances that its renderers show.
 pub(crate) struct ReportedRun<'a> {
@@ -41,10 +41,11 @@ impl<'a> ReportedRun<'a> {
 }
 
 /// Requested reports of a run.
-#[derive(Debug)]
 pub(crate) struct Reports {
     command: &'static str,
     files: Vec<(PathBuf, FileFormat)>,
+    /// Address of a collector of OpenTelemetry, which may contain a secret.
+    collector: Option<String>,
     trace: Mutex<Trace>,
 }
 
@@ -99,7 +100,8 @@ impl Reports {
             }
             files.push((path.clone(), FileFormat::Textfile));
         }
-        if files.is_empty() {
+        let collector = args.otlp.clone().filter(|url| !url.is_empty());
+        if files.is_empty() && collector.is_none() {
             return Ok(());
         }
         for (path, _) in &files {
@@ -109,13 +111,21 @@ impl Reports {
             }
             output_file::check(path).map_err(|why| unwritable(path, &why))?;
         }
-        session.set_reports(Reports { command, files, trace: Mutex::new(Trace::new()) });
+        session.set_reports(Reports { command, files, collector, trace: Mutex::new(Trace::new()) });
         Ok(())
     }
 
-    /// Refuses reports of a choreography, which is no run of the engine.
-    pub(crate) fn refuse_choreography() -> Exit {
-        output::fail_with("a choreography of mold has no report", ["leave out --report"])
+    /// Refuses files with the report of a choreography, which is no run of the engine.
+    ///
+    /// # Errors
+    /// If there are any; reported.
+    pub(crate) fn refuse_choreography(session: &Session) -> Result<(), Exit> {
+        match session.reports() {
+            Some(reports) if !reports.files.is_empty() => {
+                Err(output::fail_with("a choreography of mold has no report", ["leave out --report and --textfile"]))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Executes a run that records a trace for the reports.
@@ -146,6 +156,9 @@ impl Reports {
             if let Err(why) = output_file::write(path, &text, mode) {
                 result = Err(unwritable(path, &why));
             }
+        }
+        if let Some(collector) = &self.collector {
+            otlp_export::send(collector, &run);
         }
         result
     }

@@ -69,6 +69,12 @@ impl Trace {
         }
     }
 
+    /// Returns the end of the run. The trace starts before the clock of the report.
+    pub(crate) fn end(&self, report: &Report) -> Duration {
+        let calls = self.calls.iter().map(|call| call.end);
+        calls.chain(self.settled.values().copied()).fold(report.duration, Duration::max)
+    }
+
     /// Returns the work on the resources of a report, in its order. A resource without a settlement in this trace has
     /// none.
     pub(crate) fn spans<'a>(&'a self, report: &'a Report) -> Vec<ResourceSpan<'a>> {

@@ -15,4 +15,9 @@ pub(crate) struct ReportArgs {
     /// Write metrics of the run at the end, for the textfile collector of Prometheus' node exporter: a file `.prom`
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = REPORTS)]
     pub(crate) textfile: Option<PathBuf>,
+    /// Send traces and metrics of the run to this collector of OpenTelemetry at the end, as OTLP in JSON, such as
+    /// http://localhost:4318. OTEL_EXPORTER_OTLP_HEADERS sets headers
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_env_values = true,
+          value_hint = clap::ValueHint::Url, help_heading = REPORTS)]
+    pub(crate) otlp: Option<String>,
 }

@@ -80,8 +80,8 @@ fn prescribed(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
         Err(exit) => return exit,
     };
     if prescription.is_choreographed() {
-        if session.reports().is_some() {
-            return Reports::refuse_choreography();
+        if let Err(exit) = Reports::refuse_choreography(session) {
+            return exit;
         }
         return prescription.dance(pass, &registry, session);
     }

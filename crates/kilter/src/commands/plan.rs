@@ -66,10 +66,10 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
             let what = if prescription.is_choreographed() { "a choreography" } else { "a prescription" };
             return output::fail(format_args!("{what} cannot be saved as a plan: each run generates it again"));
         }
-        Some(prescription) if prescription.is_choreographed() && session.reports().is_some() => {
-            return Reports::refuse_choreography();
-        }
-        Some(prescription) if prescription.is_choreographed() => return prescription.dance(pass, &registry, session),
+        Some(prescription) if prescription.is_choreographed() => match Reports::refuse_choreography(session) {
+            Ok(()) => return prescription.dance(pass, &registry, session),
+            Err(exit) => return exit,
+        },
         Some(prescription) => prescription.prepare(session, args.format.into(), &registry),
         None => load::load(session, Input::Manifests(&args.input), args.format.into(), &registry),
     };

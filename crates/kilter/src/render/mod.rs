@@ -6,6 +6,7 @@ pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod junit;
 pub(crate) mod metrics;
+pub(crate) mod otlp;
 pub(crate) mod progress;
 pub(crate) mod report;
 pub(crate) mod status;

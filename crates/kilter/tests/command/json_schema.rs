@@ -14,7 +14,8 @@ pub(crate) fn holds(root: &Value, schema: &Value, document: &Value) -> bool {
         },
         // These apply to objects only.
         "required" => {
-            !document.is_object() || said.as_array().unwrap().iter().all(|key| document.get(key.as_str().unwrap()).is_some())
+            !document.is_object()
+                || said.as_array().unwrap().iter().all(|key| document.get(key.as_str().unwrap()).is_some())
         }
         "properties" => said.as_object().unwrap().iter().all(|(key, schema)| match document.get(key) {
             Some(value) => holds(root, schema, value),

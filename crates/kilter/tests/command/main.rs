@@ -41,6 +41,7 @@ mod mold_provider;
 mod mold_routine;
 mod mold_schema;
 mod nested;
+mod otlp;
 mod parts;
 mod pause;
 mod plans;

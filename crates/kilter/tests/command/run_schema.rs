@@ -106,7 +106,17 @@ fn plans_match_their_schema() {
 fn events_match_their_schema() {
     let schema = schema("events");
     let place = place(&[MANIFEST, FAILING].concat());
-    let ended = place.run(&["run", "m.yaml", "--format", "json", "--converged-exit", "--converged-timeout", "1", "--max-runtime", "9"]);
+    let ended = place.run(&[
+        "run",
+        "m.yaml",
+        "--format",
+        "json",
+        "--converged-exit",
+        "--converged-timeout",
+        "1",
+        "--max-runtime",
+        "9",
+    ]);
     let events: Vec<Value> = ended.stdout.lines().map(document).collect();
     events.iter().for_each(|event| is_described(&schema, event));
     let has = |name: &str| events.iter().any(|event| event["event"] == name);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use kilter_model::base64;
 
+use crate::otlp::Collector;
 use crate::support::{Ended, Place};
 
 /// Output of the command, long enough to be found in every encoding.
@@ -407,8 +408,8 @@ fn reports_show_no_secret() {
     secrets.manifest(
         "  file[DIR/app]: { content: { sensitive: { file: DIR/source } } }\n  \
          exec[argument]: { command: { sensitive: { file: DIR/script } }, shell: true }\n  \
-         exec[environment]:\n    command: [sh, -c, 'echo \"$PIN\"; echo \"$PIN\" >&2; exit 3']\n    environment: { PIN: { \
-         sensitive: { file: DIR/pin } } }\n  \
+         exec[environment]:\n    command: [sh, -c, 'echo \"$PIN\"; echo \"$PIN\" >&2; exit 3']\n    \
+         environment: { PIN: { sensitive: { file: DIR/pin } } }\n  \
          exec[token]:\n    command: [sh, -c, 'cat DIR/source && touch DIR/done']\n    creates: DIR/done\n    \
          environment: { PIN: { sensitive: { file: DIR/pin } } }\n  \
          file[DIR/copy]: { content: '${exec[token].stdout}' }\n",
@@ -418,8 +419,12 @@ fn reports_show_no_secret() {
     let script = secrets.place.file("script", format!("echo '{SECRET}'; exit 4"));
     let reports = ["--report", "r.html", "--report", "r.xml", "--report", "r.json"];
     let ends = |code: i32, args: &[&str]| {
-        let ended = secrets.place.run(&[args, &reports].concat());
+        let collector = Collector::new(&[("200 OK", "{}"); 2]);
+        let ended = secrets.place.run(&[args, &reports, &["--otlp", &collector.url]].concat());
         assert_eq!(ended.code, code, "{args:?} {ended:?}");
+        let requests = collector.requests();
+        assert!(requests.len() == 2 && requests[0].1.contains("exec[argument]"));
+        requests.iter().for_each(|(_, body)| is_nowhere_in(body.as_bytes(), "a request"));
         for name in ["r.html", "r.xml", "r.json"] {
             let bytes = fs::read(secrets.path(name)).unwrap();
             is_nowhere_in(&bytes, name);

@@ -25,7 +25,7 @@ const ROW: f64 = 22.0;
 const AXIS: f64 = 24.0;
 
 /// Row of the timeline.
-struct Row<'a> {
+struct TimelineRow<'a> {
     name: String,
     class: &'static str,
     start: Duration,
@@ -45,7 +45,7 @@ pub(super) fn section(run: &ReportedRun<'_>) -> String {
     rows.truncate(MAX_ROWS);
     rows.sort_by_key(|row| (row.start, row.end));
     let which = if count > MAX_ROWS { format!(", the {MAX_ROWS} longest of {count} rows") } else { String::new() };
-    let total = rows.iter().map(|row| row.end).chain([run.report.duration]).max().unwrap_or_default();
+    let total = run.trace.end(run.report);
     format!(
         "<section>\n<h2>Timeline</h2>\n<p class=\"faint\">Work on each resource until its result, with its \
          calls{which}. Hold the pointer over a bar for its times.</p>\n<div class=\"timeline\">\n{}</div>\n</section>\n",
@@ -54,10 +54,10 @@ pub(super) fn section(run: &ReportedRun<'_>) -> String {
 }
 
 /// Returns a row for each reported resource, and one for all other calls of a type.
-fn rows<'a>(run: &ReportedRun<'a>) -> Vec<Row<'a>> {
+fn rows<'a>(run: &ReportedRun<'a>) -> Vec<TimelineRow<'a>> {
     let spans = run.trace.spans(run.report);
     let named: FxHashSet<_> = spans.iter().map(|span| &span.report.reference).collect();
-    let mut others: Vec<Row<'a>> = Vec::new();
+    let mut others: Vec<TimelineRow<'a>> = Vec::new();
     for call in run.trace.calls.iter().filter(|call| call.resources > 1 || !named.contains(&call.reference)) {
         let name = format!("{}: other calls", call.reference.type_name);
         match others.iter_mut().find(|row| row.name == name) {
@@ -66,18 +66,18 @@ fn rows<'a>(run: &ReportedRun<'a>) -> Vec<Row<'a>> {
                 row.calls.push(call);
             }
             None => {
-                others.push(Row { name, class: "none", start: call.start, end: call.end, calls: vec![call] });
+                others.push(TimelineRow { name, class: "none", start: call.start, end: call.end, calls: vec![call] });
             }
         }
     }
     let of_resources = spans.into_iter().map(|span| {
         let (name, class) = (span.report.reference.to_string(), result(span.report).1);
-        Row { name, class, start: span.start, end: span.end, calls: span.calls }
+        TimelineRow { name, class, start: span.start, end: span.end, calls: span.calls }
     });
     of_resources.chain(others).collect()
 }
 
-fn drawing(rows: &[Row<'_>], total: Duration) -> String {
+fn drawing(rows: &[TimelineRow<'_>], total: Duration) -> String {
     let height = AXIS + ROW * rows.len() as f64;
     let mut text = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Timeline of the run\">\n");
     let x = |at: Duration| {

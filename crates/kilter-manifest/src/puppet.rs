@@ -22,7 +22,7 @@ pub(crate) struct Lowered {
 
 /// Types that Puppet and kilter share. The listed attributes only select Puppet's implementation, or cannot be
 /// declared.
-const SHARED: [(&str, &[&str]); 12] = [
+const SHARED: [(&str, &[&str]); 13] = [
     ("cron", &["provider"]),
     ("exec", &["provider"]),
     ("file", &["provider", "ctime", "mtime", "type"]),
@@ -31,6 +31,7 @@ const SHARED: [(&str, &[&str]); 12] = [
     ("mount", &["provider"]),
     ("notify", &["provider"]),
     ("package", &["provider"]),
+    ("selboolean", &["provider"]),
     ("service", &["provider"]),
     ("ssh_authorized_key", &["provider"]),
     ("sshkey", &["provider"]),

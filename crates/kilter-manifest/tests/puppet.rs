@@ -9,7 +9,7 @@ mod support;
 
 use support::World;
 
-const TYPES: [(&str, &str, &str); 10] = [
+const TYPES: [(&str, &str, &str); 11] = [
     ("cron", "name", "ensure command user minute hour monthday month weekday special environment"),
     ("file", "path", "ensure content target owner group mode"),
     ("group", "name", "ensure gid"),
@@ -17,6 +17,7 @@ const TYPES: [(&str, &str, &str); 10] = [
     ("known_hosts", "name", "ensure type key host_aliases target"),
     ("mount", "name", "ensure device fstype options dump pass"),
     ("package", "name", "ensure version latest purge mark"),
+    ("selboolean", "name", "value persistent"),
     ("service", "name", "ensure enable"),
     ("ssh_authorized_key", "name", "ensure user type key options"),
     (
@@ -199,6 +200,10 @@ fn puppet_values_map_to_values_of_the_type() {
         (
             "sshkey: {a@ssh-rsa: {ensure: present, type: rsa, key: A, host_aliases: b, target: /etc/ssh/ssh_known_hosts}}",
             "known_hosts[a@ssh-rsa] {ensure: present, type: ssh-rsa, key: A, host_aliases: [b]}",
+        ),
+        (
+            "selboolean: {a: {value: 'on', persistent: true, provider: getsetsebool}}",
+            "selboolean[a] {value: on, persistent: true}",
         ),
         ("cron: {a: {environment: A=b, minute: '*'}}", "cron[a] {environment: [A=b], minute: *}"),
         ("file: {/a: {content: '{x} y', ensure: absent}}", "file[/a] {content: {x} y, ensure: absent}"),

@@ -7,7 +7,7 @@ use crate::puppet::{string, value};
 use crate::visible::visible;
 
 /// Types that kilter and Puppet (with its `_core` modules) share, with the attributes of both.
-const SHARED: [(&str, &[&str]); 10] = [
+const SHARED: [(&str, &[&str]); 11] = [
     (
         "cron",
         &["ensure", "command", "user", "minute", "hour", "monthday", "month", "weekday", "special", "environment"],
@@ -18,6 +18,7 @@ const SHARED: [(&str, &[&str]); 10] = [
     ("known_hosts", &["ensure", "type", "key", "host_aliases"]),
     ("mount", &["ensure", "device", "fstype", "options", "dump", "pass"]),
     ("package", &["ensure", "mark"]),
+    ("selboolean", &["value", "persistent"]),
     ("service", &["ensure", "enable"]),
     ("ssh_authorized_key", &["ensure", "user", "type", "key", "options", "target"]),
     (

@@ -26,8 +26,13 @@ const BOOT: &str = "/etc/modules-load.d/kilter.conf";
 /// Options and blacklist (modprobe.d(5)).
 const SETTINGS: &str = "/etc/modprobe.d/kilter.conf";
 
+/// Directories in which modprobe finds modules, and other names of them.
+const SOURCES: [&str; 3] = ["/lib/modules", "/usr/lib/modules", "/etc/modprobe.d"];
+
 /// Maximum duration of modprobe(8). A driver may search for its devices.
 const DEADLINE: Duration = Duration::from_secs(120);
+/// Maximum size of its output in bytes.
+const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
 const DESC: &str = "\
 Modules of the kernel: loaded now, loaded at the next boot, their options, and the blacklist.
@@ -56,6 +61,8 @@ module that is loaded already gets other options at its next load.
 
 kilter checks every five minutes that modules are loaded, because the kernel does not report that. In a container \
 that may not load modules, `modprobe` fails; declare the module on the host.
+
+A plan predicts a failure if `modprobe` does not find the module, and no earlier resource may bring it.
 
 **Automatic edges.** The resource runs after the declared package `kmod`, and after declared files at these \
 paths.";
@@ -218,6 +225,31 @@ impl KernelModuleProvider {
         tool::run(self.system.runner(), cx, Invocation::new("modprobe").args(words), DEADLINE)
     }
 
+    /// Fails if the change is certain to fail: a part of the kernel cannot be unloaded, and modprobe does not find a
+    /// module that no earlier resource may bring.
+    fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        let (module, should) = wanted(change);
+        let (is_wanted, outlook) = (!is_absent(&should), cx.outlook());
+        let may_come = outlook.may_change_before(change.name) || SOURCES.iter().any(|path| outlook.is_written(path));
+        if self.is_loaded(&module) == is_wanted || may_come {
+            return Ok(());
+        }
+        if !is_wanted {
+            return match self.is_builtin(&module) {
+                true => Err(eco_format!("{module} is a part of the kernel, which cannot be unloaded")),
+                false => Ok(()),
+            };
+        }
+        let dry_run = Invocation::new("modprobe").args(["--dry-run", "--", &module]).captured(MAX_OUTPUT_BYTES);
+        match self.system.runner().run(&dry_run.deadline(DEADLINE), tool::cancel(cx)) {
+            Ok(tried) if !tried.is_success() => {
+                Err(tool::failure("modprobe", &tried, DEADLINE, tool::ending_of(&tried.stderr.text())))
+            }
+            // The change itself reports a missing modprobe.
+            _ => Ok(()),
+        }
+    }
+
     fn change(&self, cx: &Context<'_>, changes: &[Change<'_>]) -> Vec<Outcome> {
         let problem = |change: &Change<'_>| {
             let none = Attributes::new();
@@ -295,7 +327,10 @@ impl Provider for KernelModuleProvider {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let outcomes = match mode {
             Mode::Apply => self.change(cx, changes),
-            Mode::Preview => changes.iter().map(|_| Outcome::done()).collect(),
+            Mode::Preview => {
+                let preview = |change| self.preview(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
+                changes.iter().map(preview).collect()
+            }
         };
         outcomes.into_iter().zip(changes).map(|(outcome, change)| redacted_outcome(change, outcome)).collect()
     }

@@ -18,6 +18,7 @@ impl Runner for Modprobe {
         match words[0].as_str() {
             "-r" => std::fs::remove_dir_all(&module).unwrap(),
             _ if words.last().unwrap() == "missing" => return Ok(Output::of(Status::Code(1))),
+            "--dry-run" => {}
             _ => {
                 std::fs::create_dir_all(&module).unwrap();
                 std::fs::write(module.join("initstate"), "live\n").unwrap();
@@ -143,6 +144,42 @@ fn part_of_the_kernel_is_loaded_and_stays() {
         assert!(failed.contains("a part of the kernel"), "{failed}");
     }
     assert_eq!(bench.calls(), [""; 0]);
+}
+
+#[test]
+fn preview_finds_failures_that_are_certain() {
+    let bench = KernelModuleBench::new();
+    let preview = |name: &str, should: &Attributes, outlook: &dyn kilter_provider::PreviewContext| {
+        let (found, name) = (bench.found(name, should), name.into());
+        let change = Change::new(&name, &found.state, Some(should), &found.differences);
+        let cx = Context::empty().with_outlook(outlook);
+        bench.provider.set(&cx, &[change], Mode::Preview).remove(0).failure.unwrap_or_default()
+    };
+    let (present, absent) = (should(&[]), should(&[("ensure", "absent".into())]));
+    let none = kilter_provider::NoPendingChanges;
+    assert_eq!(preview("loop", &present, &none), "");
+    assert_eq!(preview("missing", &present, &none), "modprobe failed with exit code 1");
+    assert_eq!(preview("missing", &present, &Kernel), "", "a declared file may bring the module");
+    assert!(preview("ext4", &absent, &none).contains("a part of the kernel"));
+    assert_eq!(bench.calls(), ["--dry-run -- loop"]);
+    assert_eq!(bench.read(BOOT), "(none)");
+}
+
+/// A run that writes modules of the kernel.
+struct Kernel;
+
+impl kilter_provider::PreviewContext for Kernel {
+    fn may_change_before(&self, _: &str) -> bool {
+        false
+    }
+
+    fn declared(&self, _: &str, _: &str) -> Option<&Attributes> {
+        None
+    }
+
+    fn is_written(&self, path: &str) -> bool {
+        path == "/lib/modules"
+    }
 }
 
 #[test]

@@ -20,9 +20,10 @@ impl Runner for Modprobe {
         if name == "missing" {
             return Ok(Output::of(Status::Code(1)));
         }
-        match invocation.args[0] == "-r" {
-            true => std::fs::remove_dir_all(&module).expect("it is loaded"),
-            false => {
+        match invocation.args[0].to_str() {
+            Some("-r") => std::fs::remove_dir_all(&module).expect("it is loaded"),
+            Some("--dry-run") => {}
+            _ => {
                 std::fs::create_dir_all(&module).expect("the directory is ours");
                 std::fs::write(module.join("initstate"), "live\n").expect("the directory is new");
             }

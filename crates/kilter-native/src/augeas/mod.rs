@@ -137,6 +137,7 @@ impl AugeasProvider {
                 "an edit is found only by its declaration: declare it in a manifest, and use `kilter plan`".into()
             );
         };
+        check(should)?;
         let mut state = State::present(wanted.name.clone(), Attributes::from_iter([("name", wanted.name.clone())]));
         let augtool = Augtool { system: &self.system, cx, should };
         if !augtool.is_wanted()? {
@@ -165,12 +166,10 @@ impl AugeasProvider {
     }
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<Vec<EcoString>, EcoString> {
-        let none = Attributes::new();
-        let should = change.should.unwrap_or(&none);
-        // Values from other resources have not been validated before.
-        if let Some(problem) = problems(should, &[]).pop() {
-            return Err(eco_format!("{problem}"));
-        }
+        let Some(should) = change.should else {
+            return Err("an edit cannot be removed: declare changes that undo it".into());
+        };
+        check(should)?;
         let augtool = Augtool { system: &self.system, cx, should };
         whole::rewritten(|| self.attempt(&augtool))
     }
@@ -263,6 +262,11 @@ fn problems(should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
             .push(ValidationError::with("onlyif", why).hint("write a condition such as `match */canonical size == 0`"));
     }
     found
+}
+
+/// Fails if a value is invalid. Values from other resources have not been validated before.
+fn check(should: &Attributes) -> Result<(), EcoString> {
+    problems(should, &[]).pop().map_or(Ok(()), |problem| Err(eco_format!("{problem}")))
 }
 
 /// Returns the file that a resource edits if the declaration alone tells it.

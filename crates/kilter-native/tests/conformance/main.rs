@@ -3,6 +3,7 @@
 
 mod accounts;
 mod archive;
+mod augeas;
 mod cron;
 mod exec;
 mod file;

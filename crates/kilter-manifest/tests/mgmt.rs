@@ -11,7 +11,8 @@ use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema,
 /// Types that take whatever they are given.
 struct AnyTypes(Vec<TypeSchema>);
 
-const TYPES: [(&str, &str, &str); 22] = [
+const TYPES: [(&str, &str, &str); 23] = [
+    ("nspawn", "name", "ensure"),
     ("augeas", "name", "lens incl changes"),
     ("container", "name", "ensure image command environment ports"),
     ("image", "name", "ensure"),
@@ -134,6 +135,8 @@ fn mgmt_kinds_map_to_types() {
              53:53/udp]}",
         ),
         ("docker:container", "state: removed, apiversion: ''", "container[x] {ensure: absent}"),
+        ("nspawn", "", "nspawn[x] {ensure: running}"),
+        ("nspawn", "state: stopped", "nspawn[x] {ensure: stopped}"),
         ("docker:image", "state: exists", "image[x] {ensure: present}"),
         ("timer", "interval: 30", "timer[x] {interval: 30}"),
         ("password", "length: 8, saved: yes", "password[x] {length: 8, saved: true}"),

@@ -71,6 +71,7 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
         "container",
         "",
     ),
+    (&["machinectl", "systemd_nspawn", "nspawn_container"], "nspawn", ""),
     (&["docker:image", "docker_image", "podman_image", "docker::image"], "image", ""),
     (&["git", "git_repo", "git.latest", "git.cloned", "gitrepo"], "vcsrepo", ""),
     (&["unarchive", "extract", "archive_file", "untar", "tarball"], "archive", ""),

@@ -38,6 +38,7 @@ mod mount;
 mod net;
 mod noop;
 mod notify;
+mod nspawn;
 mod package;
 mod password;
 mod proc_watch;
@@ -97,6 +98,7 @@ pub use mount::MountProvider;
 pub use net::NetProvider;
 pub use noop::NoopProvider;
 pub use notify::NotifyProvider;
+pub use nspawn::NspawnProvider;
 pub use package::PackageProvider;
 pub use package::managers::{ManagedPackageProvider, package_managers};
 pub use password::PasswordProvider;
@@ -163,6 +165,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(NetProvider::default()),
         Arc::new(NoopProvider),
         Arc::new(NotifyProvider::new()),
+        Arc::new(NspawnProvider::new()),
         package,
         Arc::new(PasswordProvider),
         Arc::new(RebootProvider::new(System::real())),

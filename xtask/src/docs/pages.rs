@@ -62,6 +62,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("net"),
     of_type!("noop"),
     of_type!("notify"),
+    of_type!("nspawn"),
     of_type!("package"),
     Page {
         file: "docs/reference/types/package-managers.md",

@@ -21,6 +21,8 @@ pub(super) const CONTAINER: &[(&str, Shape)] = &[
 ];
 pub(super) const IMAGE: &[(&str, Shape)] = &[("state", Text), ("apiversion", Historical(&[]))];
 
+pub(super) const NSPAWN: &[(&str, Shape)] = &[("state", Text)];
+
 /// Translates a container. `force` allows mgmt to replace a container, which kilter always does.
 pub(super) fn container(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     let states = [("running", "running"), ("stopped", "stopped"), ("removed", "absent")];
@@ -52,6 +54,14 @@ pub(super) fn container(reader: &mut GraphReader, fields: &Fields, lowered: &mut
 /// Translates an image.
 pub(super) fn image(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
     word(reader, fields, "state", &STATES, lowered, "ensure");
+}
+
+/// Translates a machine, which runs by default.
+pub(super) fn nspawn(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
+    match fields.text("state") {
+        None => lowered.imply("ensure", "running"),
+        Some(_) => word(reader, fields, "state", &[("running", "running"), ("stopped", "stopped")], lowered, "ensure"),
+    }
 }
 
 fn scalar(piece: &Piece) -> Option<&str> {

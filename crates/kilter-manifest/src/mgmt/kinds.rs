@@ -21,7 +21,7 @@ pub(super) struct MgmtKind {
 }
 
 /// Kinds of mgmt without a type in kilter.
-pub(super) const LATER: [&str; 34] = [
+pub(super) const LATER: [&str; 33] = [
     "aws:ec2",
     "bmc:firmware",
     "bmc:power",
@@ -45,7 +45,6 @@ pub(super) const LATER: [&str; 34] = [
     "http:server:flag",
     "http:server:proxy",
     "http:server:ui",
-    "nspawn",
     "remote",
     "schedule",
     "tar",
@@ -58,7 +57,7 @@ pub(super) const LATER: [&str; 34] = [
     "virt:network:range",
 ];
 
-static KINDS: [MgmtKind; 25] = [
+static KINDS: [MgmtKind; 26] = [
     MgmtKind { name: "augeas", type_name: "augeas", fields: trees::FIELDS, refreshes: false, lower: trees::lower },
     MgmtKind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
     MgmtKind {
@@ -92,6 +91,13 @@ static KINDS: [MgmtKind; 25] = [
     MgmtKind { name: "msg", type_name: "notify", fields: MSG, refreshes: true, lower: msg },
     MgmtKind { name: "net", type_name: "net", fields: NET, refreshes: false, lower: net },
     MgmtKind { name: "noop", type_name: "noop", fields: &[("comment", Text)], refreshes: true, lower: same },
+    MgmtKind {
+        name: "nspawn",
+        type_name: "nspawn",
+        fields: containers::NSPAWN,
+        refreshes: true,
+        lower: containers::nspawn,
+    },
     MgmtKind { name: "password", type_name: "password", fields: PASSWORD, refreshes: true, lower: same },
     MgmtKind { name: "pkg", type_name: "package", fields: PKG, refreshes: false, lower: pkg },
     MgmtKind { name: "print", type_name: "notify", fields: PRINT, refreshes: true, lower: print },

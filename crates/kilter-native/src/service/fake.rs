@@ -19,14 +19,14 @@ pub(crate) struct FakeUnit {
     pub(crate) active: String,
     /// Result of the jobs that start it.
     pub(crate) result: String,
-    pub(super) service_type: String,
+    pub(crate) service_type: String,
     /// True after its file has changed.
     pub(crate) needs_reload: bool,
-    pub(super) can_reload: bool,
+    pub(crate) can_reload: bool,
     /// True if its file has a section `[Install]`.
-    pub(super) has_install: bool,
+    pub(crate) has_install: bool,
     /// True if a signal has ended its program.
-    pub(super) is_killed: bool,
+    pub(crate) is_killed: bool,
 }
 
 impl FakeUnit {
@@ -134,6 +134,11 @@ impl FakeSystemd {
         for connection in lock(&self.inner.connections).iter_mut() {
             let _ = connection.write_all(&bytes);
         }
+    }
+
+    /// Reports the change of a unit to all connections.
+    pub(crate) fn report(&self, unit: &str) {
+        self.signal(&changed(unit));
     }
 
     /// Returns the state of all units as text.

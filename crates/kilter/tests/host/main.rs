@@ -9,6 +9,7 @@ mod hosts;
 mod installed;
 mod main_job;
 mod mounts;
+mod nspawn;
 mod providers;
 mod purge;
 mod reboot;

@@ -4,15 +4,16 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     AutoEdge, Batch, Capabilities, Context, Direction, Footprint, Match, Mode, POLL, Predict, Provider, ProviderError,
-    Query, Refresh, Relations, Scheduling, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink,
-    WatchSource, redacted_outcome,
+    Query, Redactor, Refresh, Relations, Scheduling, SideEffects, Suitability, ValidationError, Wanted, Watch,
+    WatchSink, WatchSource, redacted_outcome,
 };
 use serde_json::Value as Json;
 
 use super::describe;
-use super::engine::ContainerEngine;
+use super::engine::{ContainerEngine, ContainerProgram};
 use super::schema::is_word;
 use super::settings::id_of;
+use crate::accounts::System;
 use crate::builtin::is_absent;
 use crate::file::whole;
 
@@ -111,6 +112,11 @@ fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
 }
 
 impl ImageProvider {
+    /// Creates the provider for podman.
+    pub fn podman(system: System) -> ImageProvider {
+        ImageProvider { engine: ContainerEngine::new(ContainerProgram::Podman, system) }
+    }
+
     fn state(name: &EcoString, image: &Json) -> State {
         let mut attributes = Attributes::from_iter([("ensure", "present".into()), ("name", name.clone())]);
         attributes.push("id", id_of(image, "/Id"));
@@ -127,6 +133,7 @@ impl ImageProvider {
         let Some(source) = should.text("source") else {
             return self.engine.change(cx, &["pull".into(), "--quiet".into(), name.into()], &[]).map(drop);
         };
+        let before = self.names(cx)?;
         let output =
             self.engine.change(cx, &["load".into(), "--quiet".into(), "--input".into(), source.into()], &[])?;
         // `Loaded image: NAME`, `Loaded image(s): NAME`, `Loaded image ID: sha256:…`
@@ -134,10 +141,24 @@ impl ImageProvider {
         let loaded = line.and_then(|line| line.split_once(": ")).map(|(_, loaded)| loaded.trim());
         let loaded = loaded.ok_or_else(|| eco_format!("{source} contains no image"))?;
         let loaded = loaded.split(',').next().unwrap_or(loaded);
-        match with_tag(loaded) == with_tag(name) {
-            true => Ok(()),
-            false => self.engine.change(cx, &["tag".into(), loaded.into(), name.into()], &[]).map(drop),
+        if with_tag(loaded) == with_tag(name) {
+            return Ok(());
         }
+        self.engine.change(cx, &["tag".into(), loaded.into(), name.into()], &[])?;
+        // The name in the archive is not declared. An identifier is no name.
+        match before.contains(&with_tag(loaded)) || loaded.starts_with("sha256:") {
+            true => Ok(()),
+            false => self.engine.change(cx, &["rmi".into(), loaded.into()], &[]).map(drop),
+        }
+    }
+
+    /// Returns the names of all images.
+    fn names(&self, cx: &Context<'_>) -> Result<Vec<EcoString>, EcoString> {
+        let lines = self.engine.lines(cx, &["images", "--format={{.Repository}}:{{.Tag}}"])?;
+        let mut names: Vec<EcoString> = lines.into_iter().filter(|name| !name.contains("<none>")).collect();
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
     }
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
@@ -168,12 +189,7 @@ impl Provider for ImageProvider {
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let names = match query {
             Query::Named(wanted) => Ok(wanted.iter().map(|one| one.name.clone()).collect()),
-            Query::All => self.engine.lines(cx, &["images", "--format={{.Repository}}:{{.Tag}}"]).map(|lines| {
-                let mut names: Vec<EcoString> = lines.into_iter().filter(|name| !name.contains("<none>")).collect();
-                names.sort_unstable();
-                names.dedup();
-                names
-            }),
+            Query::All => self.names(cx),
         };
         names.and_then(|names| self.states(cx, &names)).map_err(ProviderError::new)
     }
@@ -210,7 +226,8 @@ impl Refresh for ImageProvider {
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         let none = Attributes::new();
         let done = self.bring(cx, wanted.name, wanted.should.unwrap_or(&none));
-        done.map_or_else(Outcome::failed, |()| Outcome { refreshed: true, ..Outcome::done() })
+        let outcome = done.map_or_else(Outcome::failed, |()| Outcome { refreshed: true, ..Outcome::done() });
+        wanted.should.map(Redactor::of).unwrap_or_default().outcome(outcome)
     }
 
     fn acts_on_refresh(&self, is: &State, should: &Attributes) -> bool {

@@ -111,6 +111,16 @@ impl ContainerProvider {
         }
     }
 
+    /// Restarts a container that runs.
+    fn restart(&self, cx: &Context<'_>, name: &str) -> Result<(), EcoString> {
+        let found = self.engine.inspect(cx, "container", &[name.into()])?;
+        let status = named(&found, name).and_then(|container| container.pointer("/State/Status")?.as_str());
+        match status {
+            Some("running" | "restarting" | "paused") => self.command(cx, &["restart", name]),
+            _ => Ok(()),
+        }
+    }
+
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let name = change.name.as_str();
         let successor = eco_format!("{name}{NEW}");
@@ -245,7 +255,7 @@ impl Scheduling for ContainerProvider {
 
 impl Refresh for ContainerProvider {
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
-        let done = self.command(cx, &["restart", wanted.name]);
+        let done = self.restart(cx, wanted.name);
         let outcome = done.map_or_else(Outcome::failed, |()| Outcome { refreshed: true, ..Outcome::done() });
         wanted.should.map(Redactor::of).unwrap_or_default().outcome(outcome)
     }

@@ -196,7 +196,8 @@ pub(super) fn problems(should: &Attributes) -> Vec<ValidationError> {
     if let Some(variables) = should.get("environment") {
         let variables = variables.unwrap_sensitive();
         let names = variables.as_hash().into_iter().flat_map(|entries| entries.keys().map(|name| name.as_str()));
-        let is_bad = |name: &str| name.is_empty() || name.contains(|c: char| c == '=' || c.is_control());
+        let is_bad =
+            |name: &str| name.is_empty() || name.contains(|c: char| c == '=' || c.is_control() || c.is_whitespace());
         found.extend(names.filter(|name| is_bad(name)).map(|name| {
             ValidationError::with("environment", format!("`{name}` is not the name of a variable"))
                 .hint("write NAME: VALUE")

@@ -4,6 +4,7 @@
 mod accounts;
 mod archive;
 mod augeas;
+mod container;
 mod cron;
 mod exec;
 mod file;

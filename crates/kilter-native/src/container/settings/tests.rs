@@ -107,3 +107,24 @@ fn undeclared_settings_stay() {
         Insync::Differs(Some("[127.0.0.1:53:53/udp, 8080:80] → [9090:80], recreates the container".into()))
     );
 }
+
+#[test]
+fn bad_variables_are_refused_without_their_values() {
+    let problems = |environment: Value| {
+        let mut should = Attributes::from_iter([("environment", environment)]);
+        canonicalize(&mut should);
+        let found = super::super::schema::problems(&should);
+        found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    for name in ["", " ", "a b", "a=b", "a\nb"] {
+        assert!(
+            problems(Value::hash([(name, Value::from("x"))])).contains("is not the name of a variable"),
+            "{name:?}"
+        );
+    }
+    for secret in [Value::array([Value::sensitive("s3cret".into())]), Value::sensitive(Value::strings(["s3cret"]))] {
+        let found = problems(secret);
+        assert!(found.contains("a list has variables with their values") && !found.contains("s3cret"), "{found}");
+    }
+    assert_eq!(problems(Value::strings(["A=b"])), "");
+}

@@ -11,9 +11,10 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 51] = [
+const REQUIREMENTS: [Requirement; 52] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
+    Requirement { program: "sqlite3", package: "sqlite3" },
     Requirement { program: "age", package: "age" },
     // Drops rights and capabilities.
     Requirement { program: "setpriv", package: "util-linux" },

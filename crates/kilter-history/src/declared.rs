@@ -159,6 +159,17 @@ impl Batch<'_> {
         settle().map_err(|error| self.error(&error))
     }
 
+    /// Records that a resource is no longer in its declared state: the change that comes next is no repair of a drift.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn unsettle(&mut self, key: ResourceKey<'_>) -> Result<(), HistoryError> {
+        let resource = self.resource(key)?;
+        let updated = self.transaction.prepare_cached("UPDATE declared SET settled = 0 WHERE resource = ?1");
+        let updated = updated.and_then(|mut statement| statement.execute([resource]));
+        updated.map(drop).map_err(|error| self.error(&error))
+    }
+
     fn is_unsettled(&self, resource: i64) -> rusqlite::Result<bool> {
         self.transaction
             .prepare_cached("SELECT 1 FROM declared WHERE resource = ?1 AND settled = 0")?

@@ -42,7 +42,7 @@ pub enum HistoryError {
         path: PathBuf,
     },
     /// The database cannot be written.
-    #[error("the history {path} cannot be written: {why}")]
+    #[error("the history {path} cannot be used: {why}")]
     ReadOnly {
         /// Path of the database.
         path: PathBuf,
@@ -75,6 +75,8 @@ impl HistoryError {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 HistoryError::ReadOnly { path, why }
             }
+            // SQLite maps an index into memory, for which a full disk has no place either.
+            Some(ErrorCode::SystemIoFailure) => HistoryError::Other { path, why: format!("{why}; is its disk full?") },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HistoryError::Busy { path },
             _ => HistoryError::Other { path, why },
         }

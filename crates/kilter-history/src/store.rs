@@ -57,16 +57,35 @@ impl History {
     /// If it cannot be read, is damaged, or belongs to a newer kilter.
     pub fn read(directory: &Path) -> Result<Option<History>, HistoryError> {
         let path = directory.join(FILE_NAME);
-        if !path.exists() {
-            return Ok(None);
+        match std::fs::symlink_metadata(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(HistoryError::ReadOnly { path, why: error.to_string() }),
         }
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let history = History::connected(path, flags)?;
+        let history = match History::connected(path.clone(), flags).and_then(History::readable) {
+            // A full disk or a read-only file system has no place for the index of the write-ahead log.
+            Err(HistoryError::ReadOnly { .. } | HistoryError::Other { .. }) => {
+                let text = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+                let uri = PathBuf::from(format!("file:{text}?immutable=1"));
+                let history = History::connected(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
+                History { path, ..history }
+            }
+            opened => opened?,
+        };
         match history.has_known_version()? {
             // A run was cut off before the first transaction.
             0 => Ok(None),
             _ => Ok(Some(history)),
+        }
+    }
+
+    /// Returns the history if a query succeeds.
+    fn readable(self) -> Result<History, HistoryError> {
+        match self.version() {
+            Ok(_) => Ok(self),
+            Err(error) => Err(self.error(&error)),
         }
     }
 
@@ -115,6 +134,15 @@ impl History {
 
     pub(crate) fn error(&self, error: &rusqlite::Error) -> HistoryError {
         HistoryError::new(&self.path, error)
+    }
+
+    /// Writes a whole copy of the database to a new file, also while others write.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written.
+    pub fn copy(&self, to: &Path) -> Result<(), HistoryError> {
+        let copied = self.db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
+        copied.map(drop).map_err(|error| HistoryError::new(to, &error))
     }
 
     /// Returns the path of the database.

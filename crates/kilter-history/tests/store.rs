@@ -180,9 +180,31 @@ fn removal_keeps_the_begin_and_the_end_of_each_run_and_a_valid_chain() {
     let events = all(&history);
     assert_eq!(events.iter().filter(|event| event.kind == EventKind::Run).count(), 10);
     assert_eq!(events.iter().filter(|event| event.kind == EventKind::Outcome).count(), 10);
+    // The events that stay are covered, and a removal needs an event.
+    for (sql, expected) in [
+        ("UPDATE event SET at = 7 WHERE id = 1", "events up to 20 were changed"),
+        ("UPDATE link SET pruned = 1 WHERE last <= 30; DELETE FROM event WHERE id = 22", "no removal is on record"),
+    ] {
+        let copy = tempfile::tempdir().unwrap();
+        let to = copy.path().join(FILE_NAME);
+        history.copy(&to).unwrap();
+        tamper(copy.path(), sql);
+        let found = History::read(copy.path()).unwrap().unwrap().verify(None).unwrap();
+        assert!(found.problems.iter().any(|problem| problem.contains(expected)), "{sql}: {:?}", found.problems);
+    }
     // A second removal with the same limits finds nothing.
     assert_eq!(history.prune(11_000, Retention { before: 6000, max_bytes: u64::MAX }).unwrap().events, 0);
     run(&mut history, 12_000, &["/a"]);
+    assert!(history.verify(None).unwrap().problems.is_empty());
+}
+
+#[test]
+fn removal_before_a_later_time_removes_all_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut history = History::open(directory.path()).unwrap();
+    run(&mut history, 1000, &["/a", "/b"]);
+    let removed = history.prune(2000, Retention { before: 5000, max_bytes: u64::MAX }).unwrap();
+    assert_eq!(removed.events, 2);
     assert!(history.verify(None).unwrap().problems.is_empty());
 }
 

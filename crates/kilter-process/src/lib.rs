@@ -93,6 +93,7 @@
 pub mod acl;
 mod channel;
 mod confine;
+mod detached;
 mod environment;
 mod event;
 mod finished;
@@ -115,6 +116,7 @@ mod which;
 pub mod world;
 
 pub use confine::{Attempt, Attempts, Confined, Confinement, MissingFeature, Operation, can_confine};
+pub use detached::start_detached;
 pub use environment::{DEFAULT_PATH, Environment, LOCALE};
 pub use event::{Event, Observer, Stream};
 pub use finished::{Captured, Output, SpawnError, Status, Termination};

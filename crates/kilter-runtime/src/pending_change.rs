@@ -37,8 +37,11 @@ impl<'a> PendingChange<'a> {
     /// The reason why it cannot be restored.
     pub fn undone(&self) -> Result<Attributes, EcoString> {
         let schema = self.provider.schema();
-        if !self.found.state.exists {
-            return absence(self.provider);
+        // A kernel parameter has a value although no file declares it.
+        let has_values =
+            || schema.known("exists").is_some() || self.found.differences.iter().any(|one| !one.is.is_undef());
+        if !self.found.state.exists && (self.can_be_absent() || !has_values()) {
+            return self.absence();
         }
         match self.provider.capabilities().revert {
             Some(revert) if revert.revert_to() == RevertTo::Earlier => {
@@ -49,7 +52,8 @@ impl<'a> PendingChange<'a> {
                 let is_removed = self.should.text("ensure") == Some("absent");
                 let is_meant =
                     |name: &str| is_removed || self.found.differences.iter().any(|one| one.attribute == *name);
-                let mut before = Attributes::new();
+                let mut before = self.parameters();
+                let parameters = before.len();
                 for (name, value) in self.found.state.attributes.iter() {
                     let attribute = schema.known(name.as_str());
                     let is_settable =
@@ -58,12 +62,49 @@ impl<'a> PendingChange<'a> {
                         before.set(name.clone(), self.sealed(name.as_str(), value));
                     }
                 }
-                match before.is_empty() {
+                let exists = schema.known("exists").filter(|_| !self.found.state.exists);
+                if exists.is_some_and(|exists| exists.data_type.accepts(&Value::from(false))) {
+                    before.set("exists", false);
+                }
+                match before.len() == parameters {
                     true => Err(eco_format!("the effects of {} are not known", self.resource.reference)),
                     false => Ok(before),
                 }
             }
         }
+    }
+
+    /// Returns the declaration that removes the resource.
+    fn absence(&self) -> Result<Attributes, EcoString> {
+        if !self.can_be_absent() {
+            return Err(eco_format!("a resource of the type `{}` cannot be removed", self.provider.schema().name));
+        }
+        let is_reverted = self.provider.capabilities().revert.is_some();
+        let mut before = if is_reverted { Attributes::new() } else { self.parameters() };
+        before.set("ensure", "absent");
+        Ok(before)
+    }
+
+    /// Returns true if the type has resources that are absent.
+    fn can_be_absent(&self) -> bool {
+        let ensure = self.provider.schema().known("ensure");
+        ensure.is_some_and(|ensure| ensure.data_type.accepts(&Value::from("absent")))
+    }
+
+    /// Returns the declared parameters, such as the file that contains the resource, without those that have their
+    /// default.
+    fn parameters(&self) -> Attributes {
+        let schema = self.provider.schema();
+        let mut parameters = Attributes::new();
+        for (name, value) in self.should.iter() {
+            let is_parameter = schema.known(name.as_str()).is_some_and(|attribute| {
+                attribute.behaviour == Behaviour::Parameter && attribute.default.as_ref() != Some(value)
+            });
+            if is_parameter && !value.is_undef() {
+                parameters.set(name.clone(), value.clone());
+            }
+        }
+        parameters
     }
 
     /// Returns a value as a secret if its declaration is one.
@@ -89,16 +130,4 @@ impl<'a> PendingChange<'a> {
         let is = found.into_iter().find(|state| state.name == self.resource.name);
         Ok(is.unwrap_or_else(|| State::absent(self.resource.name.clone())))
     }
-}
-
-/// Returns the declaration that removes a resource.
-fn absence(provider: &dyn Provider) -> Result<Attributes, EcoString> {
-    let schema = provider.schema();
-    let absent = Value::from("absent");
-    if schema.known("ensure").is_none_or(|ensure| !ensure.data_type.accepts(&absent)) {
-        return Err(eco_format!("a resource of the type `{}` cannot be removed", schema.name));
-    }
-    let mut before = Attributes::new();
-    before.set("ensure", absent);
-    Ok(before)
 }

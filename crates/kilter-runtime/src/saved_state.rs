@@ -74,8 +74,8 @@ mod tests {
         let key = SealingKey::made(place.path()).unwrap();
         let mut attributes = Attributes::new();
         attributes.set("mode", "0600");
-        attributes.set("content", Value::sensitive(Value::from("hunter2")));
         attributes.set("bytes", Value::from_bytes(&[0, 159, 255]));
+        attributes.set("content", Value::sensitive(Value::from("hunter2")));
         let state = SavedState { provider: "posix".into(), attributes };
         let (digest, sealed) = state.seal(&key).unwrap();
         assert_eq!(SavedState::open(&sealed, &key), Some(state.clone()));

@@ -15,7 +15,7 @@ pub(crate) use formats::{
     Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, StatusFormat, Strict, TypesFormat,
 };
 
-pub(crate) use history::{BlameArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, UndoArgs};
+pub(crate) use history::{BlameArgs, ConfirmArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, UndoArgs};
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
 
 pub(crate) use reports::ReportArgs;
@@ -165,6 +165,9 @@ pub(crate) enum Command {
     /// Restore the state before a run, or an earlier state of a resource
     #[command(after_help = examples::UNDO)]
     Undo(UndoArgs),
+    /// Keep the changes of an apply with --confirm-within
+    #[command(after_help = examples::CONFIRM)]
+    Confirm(ConfirmArgs),
     /// Show which run, user and line of a manifest gave a resource its values
     #[command(after_help = examples::BLAME)]
     Blame(BlameArgs),
@@ -257,6 +260,13 @@ pub(crate) struct ApplyArgs {
     /// Make changes even if `kilter pause` has paused this state directory
     #[arg(long, help_heading = HOW)]
     pub(crate) even_if_paused: bool,
+    /// Undo all changes unless `kilter confirm` keeps them within this time after the apply, such as 60s or 10m; also
+    /// if the terminal, the connection or the machine does not survive the changes
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "noop", help_heading = HOW)]
+    pub(crate) confirm_within: Option<std::time::Duration>,
+    /// Confirm by a command of /bin/sh instead: it is repeated until it succeeds [default time: 60s]
+    #[arg(long, value_name = "COMMAND", conflicts_with = "noop", help_heading = HOW)]
+    pub(crate) health: Option<String>,
     /// Exit with 2 after a change, 4 after a failure, 6 after both
     #[arg(long, help_heading = HOW)]
     pub(crate) detailed_exitcodes: bool,
@@ -270,6 +280,23 @@ pub(crate) struct ApplyArgs {
     pub(crate) format: ReportFormat,
     #[command(flatten)]
     pub(crate) reports: ReportArgs,
+}
+
+/// Parses a duration such as `90s` or `10m`.
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let wrong = || "a number with a unit is expected, such as 90s, 10m or 1h".to_owned();
+    let (number, unit) = text.char_indices().last().map(|(at, unit)| (&text[..at], unit)).ok_or_else(wrong)?;
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit {
+        's' => Some(number),
+        'm' => number.checked_mul(60),
+        'h' => number.checked_mul(3600),
+        _ => None,
+    };
+    seconds
+        .filter(|seconds| (1..=7 * 24 * 3600).contains(seconds))
+        .map(std::time::Duration::from_secs)
+        .ok_or_else(wrong)
 }
 
 /// Arguments of `kilter run`.

@@ -17,6 +17,8 @@ pub(crate) enum Exit {
     Diverged,
     /// Exit code 4: at least one resource failed, could not be checked or was skipped because of a failure.
     Failed,
+    /// Exit code 5: the changes were not confirmed in time, and were undone.
+    Reverted,
     /// Exit code 6 with `--detailed-exitcodes`: resources were changed and resources failed.
     ChangedAndFailed,
     /// Exit code 130: interrupted from the terminal.
@@ -34,6 +36,7 @@ impl Exit {
             Exit::Pending | Exit::Changed => 2,
             Exit::Diverged => 3,
             Exit::Failed => 4,
+            Exit::Reverted => 5,
             Exit::ChangedAndFailed => 6,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,

@@ -10,6 +10,7 @@ mod cli;
 mod collected;
 mod commands;
 mod config;
+mod confirmation;
 mod draw;
 mod durable;
 mod embedded;

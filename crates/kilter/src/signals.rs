@@ -46,6 +46,11 @@ pub(crate) fn set_up() {
     }
 }
 
+/// Continues after the end of the terminal.
+pub(crate) fn ignore_hangup() {
+    let _ = flag::register(signal_hook::consts::SIGHUP, Arc::default());
+}
+
 /// The umask of kilter and of the programs that it starts.
 const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_bits_truncate(0o022);
 

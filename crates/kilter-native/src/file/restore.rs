@@ -26,7 +26,10 @@ pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoS
     let is_removed = should.text("ensure").is_some_and(|ensure| ensure == "absent");
     let is_another = should.text("ensure").is_some_and(|ensure| ensure != "present" && ensure != kind);
     match kind {
-        "directory" if is_another => return Err("entries of a directory are not saved".into()),
+        // Without `force`, only an empty directory is removed.
+        "directory" if is_another && !(is_removed && should.get_bool("force") != Some(true)) => {
+            return Err("entries of a directory are not saved".into());
+        }
         "file" | "directory" | "link" => before.set("ensure", kind),
         _ => return Err("it is neither a file, a directory nor a link".into()),
     }

@@ -220,6 +220,15 @@ Examples:
 An undo is a run: it is recorded, and can be undone. The effects of commands cannot be undone;
 the command names such changes first, and stops unless --partly is given.";
 
+pub(super) const CONFIRM: &str = "\
+Examples:
+  kilter apply --confirm-within 2m network.yaml      undo the changes after two minutes
+  kilter confirm                                     from a new connection: keep them
+  kilter confirm --undo                              undo them now
+  kilter apply --health 'curl -fs localhost' site.yaml
+
+The apply ends with its usual exit code if the changes are confirmed, and with 5 if they were undone.";
+
 pub(super) const PROVIDER: &str = "\
 Examples:
   kilter provider new simple colour    create colour.prov, a working provider in bash, and its check

@@ -95,7 +95,7 @@ pub(crate) enum HistoryCommand {
     /// Verify that no event was changed or removed, and print the head of the chain
     Verify {
         /// Fail unless the chain contains this head of an earlier verification; its first digits are enough
-        #[arg(long, value_name = "HEAD")]
+        #[arg(long, value_name = "HEAD", value_parser = head)]
         expect: Option<String>,
     },
     /// Remove old events; the begin and the end of each run stay
@@ -138,6 +138,17 @@ pub(crate) struct UndoArgs {
     pub(crate) format: ReportFormat,
 }
 
+/// Arguments of `kilter confirm`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConfirmArgs {
+    /// Undo the changes now
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Undo the changes when their time is over; `apply` starts this
+    #[arg(long, hide = true)]
+    pub(crate) supervise: bool,
+}
+
 /// Arguments of `kilter blame`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BlameArgs {
@@ -150,4 +161,13 @@ pub(crate) struct BlameArgs {
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: ReportFormat,
+}
+
+/// Parses the head of a chain, or its beginning.
+fn head(text: &str) -> Result<String, String> {
+    let is_digest = (8..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match is_digest {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("8 to 64 hexadecimal digits are expected, as `kilter history verify` prints them".to_owned()),
+    }
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{ActArgs, ReportFormat};
 use crate::exit::Exit;
+use crate::recorder::OnFailure;
 use crate::session::Session;
 use crate::style::{FAILED, NAME, styled};
 use crate::visible::visible;
@@ -30,6 +31,7 @@ fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
         durability: Durability::Flushed,
         exits: ExitCodeMode::Plain,
         even_if_paused: args.even_if_paused,
+        on_unrecorded: OnFailure::End,
     };
     let state_dir = session.state_dir_if_any().filter(|_| !args.even_if_paused);
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;

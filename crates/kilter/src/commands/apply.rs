@@ -3,14 +3,19 @@
 use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
+use super::confirm::PendingApply;
 use super::mold_loop;
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;
 use crate::load::{self, Input};
+use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
 use crate::{pauses, plan_file, providers, signals};
+
+/// Time for the confirmation by a command.
+const CONFIRM_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Runs the command.
 pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
@@ -27,11 +32,36 @@ pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         exits: if args.detailed_exitcodes { ExitCodeMode::Detailed } else { ExitCodeMode::Plain },
         even_if_paused: args.even_if_paused,
+        on_unrecorded: OnFailure::End,
     };
     let state_dir = session.state_dir_if_any().filter(|_| pass.mode == Mode::Apply && !args.even_if_paused);
     if let Some(Err(exit)) = state_dir.as_deref().map(pauses::refuse) {
         return exit;
     }
+    let is_confirmed = args.confirm_within.is_some() || args.health.is_some();
+    if is_confirmed && pass.mode == Mode::Apply {
+        return confirmed(args, pass, session);
+    }
+    applied(args, pass, session)
+}
+
+/// Applies, and undoes the changes without a confirmation.
+fn confirmed(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
+    let within = args.confirm_within.unwrap_or(CONFIRM_WITHIN);
+    let pending = match PendingApply::begin(session, within, args.health.as_deref()) {
+        Ok(pending) => pending,
+        Err(exit) => return exit,
+    };
+    match applied(args, pass, session) {
+        exit @ Exit::NotStarted => {
+            pending.cancel();
+            exit
+        }
+        exit => pending.wait(exit, session),
+    }
+}
+
+fn applied(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
     if args.input.manifests.is_empty() {
         return prescribed(args, pass, session);
     }

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use kilter_history::{Event, EventKind, History, RunId, Selection};
+use kilter_history::{Event, EventId, EventKind, History, RunId, Selection};
 use serde_json::{Value as Json, json};
 
-use super::history::{Subject, open, refuse, shown_time, user, value};
+use super::history::{Subject, exact_time, open, refuse, shown_time, user, value};
 use crate::cli::{BlameArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::output;
@@ -21,9 +21,30 @@ struct Origin {
     is_corrective: bool,
     at: i64,
     run: RunId,
+    event: EventId,
     place: Option<String>,
     /// First event of the run.
     begin: Json,
+}
+
+impl Origin {
+    /// Takes the manifests that were in effect, which a run that holds a state may have read later.
+    fn take_manifests(&mut self, history: &History) -> Result<(), Exit> {
+        // Only a run that holds a state reads its manifests again.
+        if self.begin["command"] != "run" {
+            return Ok(());
+        }
+        let mut take = |event: Event| {
+            if event.id > self.event {
+                return ControlFlow::Break(());
+            }
+            if event.kind == EventKind::Declared {
+                self.begin["manifests"] = event.body["manifests"].clone();
+            }
+            ControlFlow::Continue(())
+        };
+        history.events_of(self.run, &mut take).map_err(|error| refuse(&error))
+    }
 }
 
 /// Runs the command.
@@ -39,7 +60,8 @@ fn blamed(args: &BlameArgs, session: &Session) -> Result<Exit, Exit> {
     let origins = origins(&history, &subject, args.attribute.as_deref())?;
     if origins.is_empty() {
         let of = args.attribute.as_ref().map(|name| format!("`{name}` of ")).unwrap_or_default();
-        output::line(format_args!("no recorded run has changed {of}{}: it was in its state before", args.resource));
+        let why = "it was in its state before, or the events were removed because of their age";
+        output::line(format_args!("no recorded run has changed {of}{}: {why}", args.resource));
         return Ok(Exit::Done);
     }
     Ok(match args.format {
@@ -64,9 +86,14 @@ fn origins(history: &History, subject: &Subject, attribute: Option<&str>) -> Res
     };
     let read = history.timeline(&subject.type_name, &subject.title, &Selection::default(), &mut add);
     read.map_err(|error| refuse(&error))?;
+    // The values of a new resource are changes of their own, as a rule.
+    if attribute.is_some_and(|wanted| origins.iter().any(|origin| origin.attribute == wanted)) {
+        origins.retain(|origin| Some(origin.attribute.as_str()) == attribute);
+    }
     for origin in &mut origins {
         let run = history.run(origin.run).map_err(|error| refuse(&error))?;
         origin.begin = run.map(|run| run.begin.body).unwrap_or_default();
+        origin.take_manifests(history)?;
     }
     Ok(origins)
 }
@@ -86,6 +113,7 @@ fn add_changes(origins: &mut Vec<Origin>, event: &Event, attribute: Option<&str>
                 is_corrective: change["corrective"] == true,
                 at: event.at,
                 run: event.run,
+                event: event.id,
                 place: event.body["place"].as_str().map(str::to_owned),
                 begin: Json::Null,
             });
@@ -124,7 +152,7 @@ fn document(origin: &Origin) -> Json {
         "attribute": origin.attribute,
         "entry": origin.entry,
         "value": origin.new,
-        "time": shown_time(origin.at),
+        "time": exact_time(origin.at),
         "run": origin.run.0,
         "command": origin.begin["command"],
         "user": user(&origin.begin),

@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod complete;
 pub(crate) mod completions;
+pub(crate) mod confirm;
 pub(crate) mod explain;
 pub(crate) mod facts;
 pub(crate) mod fmt;
@@ -75,6 +76,7 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         // The command that reads the log must not write to it.
         Command::History(args) if global.channel3.is_some() => history::mold_log::run(args, global),
         Command::History(args) => in_session(&|session| history::run(args, session)),
+        Command::Confirm(args) => in_session(&|session| confirm::run(args, session)),
         Command::Undo(args) => in_session(&|session| undo::run(args, session)),
         Command::Blame(args) => in_session(&|session| blame::run(args, session)),
         Command::Man(args) => man::run(args),
@@ -92,7 +94,7 @@ fn word(command: &Command) -> &'static str {
         Command::Run(_) => "run",
         Command::Set(_) => "set",
         Command::Act(_) => "act",
-        Command::Undo(_) => "undo",
+        Command::Undo(_) | Command::Confirm(_) => "undo",
         _ => "kilter",
     }
 }

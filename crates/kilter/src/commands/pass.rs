@@ -28,6 +28,8 @@ pub(crate) struct ExecOptions {
     pub(crate) exits: ExitCodeMode,
     /// True if it makes changes although the state directory is paused.
     pub(crate) even_if_paused: bool,
+    /// Reaction to a history that cannot be written.
+    pub(crate) on_unrecorded: OnFailure,
 }
 
 /// Meaning of the exit code of a run.
@@ -155,14 +157,14 @@ impl ExecOptions {
             state_dir,
         };
         let mut progress = Progress::new(shown, prepared.resources().len());
-        let mut recorder = Recorder::of(session, prepared, self.mode, OnFailure::End);
+        let mut recorder = Recorder::of(session, prepared, self.mode, self.on_unrecorded);
         let mut recorded = Recorded { recorder: recorder.as_mut(), shown: &mut progress };
-        let result = match session.reports() {
+        let mut result = match session.reports() {
             Some(reports) => reports.traced(&mut recorded, |traced| executed(prepared, &options, traced)),
             None => executed(prepared, &options, &mut recorded),
         };
         progress.clear();
-        if let (Ok(report), Some(recorder)) = (&result, &mut recorder) {
+        if let (Ok(report), Some(recorder)) = (&mut result, &mut recorder) {
             recorder.finish(report);
         }
         result.map_err(fail)

@@ -10,6 +10,7 @@ use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::PlanArgs;
 use crate::exit::Exit;
 use crate::load::Input;
+use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
 use crate::{load, output, output_file, plan_file, providers, signals};
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
         durability: Durability::Unflushed,
         exits: ExitCodeMode::Plain,
         even_if_paused: false,
+        on_unrecorded: OnFailure::End,
     };
     let prescription = match args.input.manifests.as_slice() {
         [] => Some(mold_loop::prescription(session, &args.input)),

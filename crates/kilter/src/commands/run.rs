@@ -240,14 +240,16 @@ impl<'env, 'r> RunSession<'env, 'r> {
             is_unflushed: false,
             recorder: &self.recorder,
         };
-        let report = match self.session.reports() {
+        let mut report = match self.session.reports() {
             Some(reports) => {
                 reports.traced(&mut watching, |traced| prepared.hold(&self.options, hold, self.stop, traced))
             }
             None => prepared.hold(&self.options, hold, self.stop, &mut watching),
         };
         watching.progress.clear();
-        if let (Ok(report), Some(recorder)) = (&report, &mut *self.recorder.borrow_mut()) {
+        // Another run writes to the state directory then.
+        let is_lost = self.outside.is_lost.get();
+        if let (Ok(report), Some(recorder), false) = (&mut report, &mut *self.recorder.borrow_mut(), is_lost) {
             recorder.finish(report);
         }
         report
@@ -299,6 +301,7 @@ fn pass(args: &RunArgs) -> ExecOptions {
         exits: ExitCodeMode::Standing,
         // A paused run starts, and waits.
         even_if_paused: true,
+        on_unrecorded: OnFailure::End,
     }
 }
 

@@ -15,6 +15,7 @@ use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::SetArgs;
 use crate::exit::Exit;
 use crate::parse_value::{self, WordError};
+use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
 use crate::{output, pauses, providers, signals};
@@ -56,6 +57,7 @@ fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         exits: ExitCodeMode::Plain,
         even_if_paused: args.even_if_paused,
+        on_unrecorded: OnFailure::End,
     };
     Ok(pass.carry_out(&prepared, session))
 }

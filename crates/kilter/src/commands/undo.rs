@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ecow::EcoString;
-use kilter_history::{Event, EventId, EventKind, History, Order, RunId, Selection};
+use kilter_history::{Event, EventId, EventKind, History, Order, RunId, RunRecord, Selection};
 use kilter_model::{Attributes, Behaviour, Catalog, Resource, ResourceRef, SourceId, Span, TypeName};
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{Mode, Prepared, SavedState, SealingKey, plan_of};
@@ -15,8 +15,9 @@ use serde_json::Value as Json;
 
 use super::history::{Subject, found_run, open, parsed_time, refuse};
 use super::pass::{ExecOptions, ExitCodeMode};
-use crate::cli::UndoArgs;
+use crate::cli::{ReportFormat, UndoArgs};
 use crate::exit::Exit;
+use crate::recorder::{OnFailure, RunInputs};
 use crate::session::Session;
 use crate::visible::visible;
 use crate::{output, pauses, providers, signals};
@@ -36,31 +37,23 @@ fn undone(args: &UndoArgs, session: &Session) -> Result<Exit, Exit> {
     let history = open(session)?;
     let changes = chosen(&history, args)?;
     if changes.is_empty() {
-        output::line("there is nothing to undo");
+        output::line(
+            "there is nothing to undo: no change is on record, or its events were removed because of their age",
+        );
         return Ok(Exit::Done);
     }
     let registry = providers::registry(session)?;
-    let key = SealingKey::of(&state_dir).ok();
-    let mut refused = Vec::new();
-    let mut resources = Vec::new();
-    for change in changes.iter().rev() {
-        match change.resource(&history, key.as_ref(), &registry) {
-            Ok(resource) => resources.push(resource),
-            Err(Refusal::History(exit)) => return Err(exit),
-            Err(Refusal::Reason(why)) => refused.push(format!("{}: {}", visible(&change.name()), visible(&why))),
-        }
-    }
-    for line in &refused {
-        output::line(format_args!("cannot be undone: {line}"));
-    }
-    let prepared = prepared(resources, &registry)?;
-    if !refused.is_empty() && !args.partly && !args.noop {
-        let text = format_args!("{} of {} changes cannot be undone; nothing was changed", refused.len(), changes.len());
+    let restored = restored(&history, &changes, session, &registry)?;
+    let prepared = prepared(restored.resources, &registry)?;
+    if restored.refused > 0 && !args.partly && !args.noop {
+        let text =
+            format_args!("{} of {} changes cannot be undone; nothing was changed", restored.refused, changes.len());
         return Err(output::fail_with(text, ["--partly undoes the others, --noop shows them"]));
     }
     if prepared.resources().is_empty() {
         return Ok(Exit::Failed);
     }
+    session.set_inputs(RunInputs::of_undo(&shown_subject(args)));
     signals::listen()?;
     let pass = ExecOptions {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
@@ -69,12 +62,92 @@ fn undone(args: &UndoArgs, session: &Session) -> Result<Exit, Exit> {
         durability: Durability::Flushed,
         exits: ExitCodeMode::Plain,
         even_if_paused: args.even_if_paused,
+        on_unrecorded: OnFailure::End,
     };
     let exit = pass.carry_out(&prepared, session);
     if !args.noop && exit == Exit::Done && !session.global.quiet {
         output::hint("a manifest that still declares these resources changes them again at its next run");
     }
     Ok(exit)
+}
+
+/// Returns the changes that an undo undoes, in words.
+fn shown_subject(args: &UndoArgs) -> String {
+    let subject = args.subject.as_deref().map(|subject| match subject.parse::<i64>() {
+        Ok(_) => format!("run {subject}"),
+        Err(_) => subject.to_owned(),
+    });
+    let to = args.to.as_deref().map(|to| format!("to {to}"));
+    subject.into_iter().chain(to).collect::<Vec<_>>().join(" ")
+}
+
+/// Undoes all changes of the apply of a process that can be undone. A history that cannot be written does not prevent that.
+pub(super) fn undo_apply(history: &History, after: EventId, pid: u32, session: &Session) -> Exit {
+    match undone_apply(history, after, pid, session) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn undone_apply(history: &History, after: EventId, pid: u32, session: &Session) -> Result<Exit, Exit> {
+    let mut run = None;
+    let mut find = |found: RunRecord| {
+        let is_it = found.begin.body["pid"].as_u64() == Some(u64::from(pid));
+        run = is_it.then_some(found.id);
+        if is_it { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let selection = Selection { after: Some(after), order: Order::Ascending, ..Selection::default() };
+    history.runs(&selection, &mut find).map_err(|error| refuse(&error))?;
+    // Without a record, nothing was changed.
+    let Some(run) = run else { return Ok(Exit::Done) };
+    let mut collected = Collected::default();
+    let mut take = |event: Event| {
+        collected.take(&event);
+        ControlFlow::Continue(())
+    };
+    history.events_of(run, &mut take).map_err(|error| refuse(&error))?;
+    let registry = providers::registry(session)?;
+    let restored = restored(history, &collected.changes, session, &registry)?;
+    let prepared = prepared(restored.resources, &registry)?;
+    let pass = ExecOptions {
+        mode: Mode::Apply,
+        format: ReportFormat::Human,
+        jobs: 1,
+        durability: Durability::Flushed,
+        exits: ExitCodeMode::Plain,
+        even_if_paused: true,
+        on_unrecorded: OnFailure::Continue,
+    };
+    let exit = if prepared.resources().is_empty() { Exit::Done } else { pass.carry_out(&prepared, session) };
+    Ok(if restored.refused == 0 { exit } else { Exit::Failed })
+}
+
+/// Declarations that restore the state before some changes.
+struct Restored {
+    /// The last change comes first.
+    resources: Vec<Resource>,
+    /// Number of changes that cannot be undone; reported.
+    refused: usize,
+}
+
+fn restored(
+    history: &History,
+    changes: &[RecordedChange],
+    session: &Session,
+    registry: &Registry,
+) -> Result<Restored, Exit> {
+    let key = SealingKey::of(&session.state_dir()?).ok();
+    let mut restored = Restored { resources: Vec::new(), refused: 0 };
+    for change in changes.iter().rev() {
+        match change.resource(history, key.as_ref(), registry) {
+            Ok(resource) => restored.resources.push(resource),
+            Err(Refusal::History(exit)) => return Err(exit),
+            Err(Refusal::Reason(why)) => {
+                restored.refused += 1;
+                output::line(format_args!("cannot be undone: {}: {}", visible(&change.name()), visible(&why)));
+            }
+        }
+    }
+    Ok(restored)
 }
 
 /// Prepares the restoration. A resource that conflicts with another one is reported.
@@ -122,7 +195,8 @@ impl RecordedChange {
     /// Returns the declaration that restores the state before the change.
     fn resource(&self, history: &History, key: Option<&SealingKey>, registry: &Registry) -> Result<Resource, Refusal> {
         if let Some(run) = self.changed_again {
-            return Err(Refusal::Reason(format!("run {} has changed it again; undo that run first", run.0).into()));
+            let text = format!("run {} has changed it again; --to with a time restores it in any case", run.0);
+            return Err(Refusal::Reason(text.into()));
         }
         let mut provider = None;
         let mut attributes = Attributes::new();

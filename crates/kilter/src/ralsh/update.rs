@@ -15,6 +15,7 @@ use super::log::{Listening, Logger};
 use super::trouble::Error;
 use super::{RalshResult, parse_value, read, shown};
 use crate::execute::{executed, fail_text};
+use crate::recorder::{OnFailure, Recorded, Recorder};
 use crate::session::Session;
 use crate::{pauses, signals};
 
@@ -45,7 +46,13 @@ pub(super) fn update(
     let _lock = lock.map_err(|error| not_started(&error.into()))?;
     // A pause may have been added before the lock was taken.
     options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
-    let report = executed(&prepared, &options, &mut Listening(logger)).map_err(|error| not_started(&error))?;
+    let mut recorder = Recorder::of(session, &prepared, options.mode, OnFailure::End);
+    let mut shown = Listening(logger);
+    let mut recorded = Recorded { recorder: recorder.as_mut(), shown: &mut shown };
+    let mut report = executed(&prepared, &options, &mut recorded).map_err(|error| not_started(&error))?;
+    if let Some(recorder) = &mut recorder {
+        recorder.finish(&mut report);
+    }
     let Some(report) = report.resources.into_iter().next() else {
         // A resource in sync is only counted.
         return print_state(session, provider, name, &should, (&[], &[]), form, logger);

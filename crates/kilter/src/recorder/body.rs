@@ -13,9 +13,9 @@ const MAX_TEXT: usize = 1024;
 const MAX_DIFF: usize = 16 * 1024;
 
 /// Returns the end of a run.
-pub(super) fn end(report: &Report, corrected: usize) -> Json {
+pub(super) fn end(report: &Report) -> Json {
     let mut counts = report_json::counts(&report.settled.unwrap_or(report.counts));
-    counts["corrected"] = corrected.into();
+    counts["corrected"] = report.corrected.as_ref().map_or(0, |corrected| corrected.len()).into();
     json!({
         "counts": counts,
         "failed": report.has_failures(),
@@ -32,7 +32,9 @@ pub(super) fn outcome(report: &ResourceReport, place: Option<String>, is_correct
         .differences
         .iter()
         .map(|one| {
-            let is_corrective = is_corrective(one.attribute.as_str());
+            // A command that ran has no values: it repaired nothing.
+            let has_values = one.entry.is_some() || !one.is.is_undef() || !one.should.is_undef();
+            let is_corrective = has_values && is_corrective(one.attribute.as_str());
             (change(one, is_corrective), is_corrective)
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Comparison of the declarations of a run with those of the run before: a changed attribute is intentional if its declaration changed, and corrective
 //! if the machine has drifted.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
 
 use ecow::EcoString;
@@ -16,6 +16,13 @@ const MAX_LISTED: usize = 1000;
 /// Digests of all declarations of a run.
 pub(super) struct Catalog {
     resources: Vec<(EcoString, EcoString, EcoString, Vec<AttributeDigest>)>,
+    /// Resources that are restored, because they are no longer declared.
+    restored: Vec<(EcoString, EcoString)>,
+}
+
+/// Returns true if a declaration contains a secret.
+pub(super) fn has_secrets(prepared: &Prepared) -> bool {
+    prepared.resources().iter().any(|one| one.attributes.iter().any(|(_, value)| value.holds_sensitive()))
 }
 
 impl Catalog {
@@ -36,7 +43,10 @@ impl Catalog {
             let (type_name, title) = (EcoString::from(reference.type_name.as_str()), reference.title.as_str().into());
             (type_name, title, resource.name.clone(), digests)
         });
-        Catalog { resources: resources.collect() }
+        let restored = prepared.resources().iter().filter(|resource| resource.is_reversal());
+        let restored =
+            restored.map(|one| (one.reference.type_name.as_str().into(), one.reference.title.as_str().into()));
+        Catalog { resources: resources.collect(), restored: restored.collect() }
     }
 
     /// Returns the digest of all.
@@ -92,6 +102,21 @@ enum Edit {
 }
 
 impl Intents {
+    /// Returns true if no declaration differs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.edited.is_empty()
+    }
+
+    /// Records that a resource is in its declared state: the next change repairs a drift.
+    pub(super) fn settle(&mut self, id: &(EcoString, EcoString)) {
+        self.edited.remove(id);
+    }
+
+    /// Records that all resources are in their declared states, except some.
+    pub(super) fn settle_all(&mut self, except: &HashSet<(EcoString, EcoString)>) {
+        self.edited.retain(|id, _| except.contains(id));
+    }
+
     /// Returns true if the declaration of an attribute is the one of the run before.
     pub(super) fn is_corrective(&self, type_name: &str, title: &str, attribute: &str) -> bool {
         match self.edited.get(&(type_name.into(), title.into())) {
@@ -117,6 +142,7 @@ pub(super) fn record(
     if origin.is_empty() {
         return Ok(intents);
     }
+    intents.edited.extend(declared.restored.iter().map(|id| (id.clone(), Edit::All)));
     let digest = declared.digest();
     let is_same = history.catalog_digest(origin)?.as_deref() == Some(&digest[..]);
     if is_same && !history.has_unsettled(origin)? {

@@ -14,11 +14,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ecow::{EcoString, eco_format};
 use kilter_history::{Batch, EventKind, History, HistoryError, NewEvent, ResourceKey, Retention, RunId};
-use kilter_model::ResourceRef;
+use kilter_model::{Attributes, ResourceRef};
 use kilter_provider::Level;
 use kilter_runtime::{
-    Event, Mode, Observer, PendingChange, Prepared, Report, ResourceReport, SavedState, SealingKey, Status,
+    Event, Mode, Observer, PendingChange, Prepared, Report, ResourceReport, SavedState, SealingKey, StateDir, Status,
 };
+use rustc_hash::FxHashSet;
 use serde_json::{Value as Json, json};
 
 use crate::output;
@@ -35,6 +36,9 @@ const MAX_QUEUED: usize = 1000;
 
 /// Time between two transactions, while a run waits for calls.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time between two removals of old events, while a state is held.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Events of runs that ended before this time are removed.
 const MAX_AGE: Duration = Duration::from_secs(400 * 24 * 60 * 60);
@@ -82,7 +86,11 @@ pub(crate) struct Recorder {
     failure: Option<EcoString>,
     /// Number of events that were not written.
     lost: usize,
-    corrected: usize,
+    /// Resources whose changes repaired a drift.
+    corrected: FxHashSet<ResourceRef>,
+    pruned_at: Instant,
+    /// Resources whose declarations this run has undone.
+    undone: Vec<(EcoString, EcoString)>,
 }
 
 /// Run that the history contains.
@@ -117,7 +125,9 @@ impl Recorder {
             flushed_at: Instant::now(),
             failure: None,
             lost: 0,
-            corrected: 0,
+            corrected: FxHashSet::default(),
+            pruned_at: Instant::now(),
+            undone: Vec::new(),
         })
     }
 
@@ -134,18 +144,18 @@ impl Recorder {
         }
     }
 
-    /// Returns the number of differences that were drift, not edits.
-    pub(crate) fn corrected(&self) -> usize {
-        self.corrected
-    }
-
-    /// Ends the record of the run.
-    pub(crate) fn finish(&mut self, report: &Report) {
-        let body = body::end(report, self.corrected);
-        if self.open.is_none() && self.queue.is_empty() && !self.is_first_of_its_kind(report) {
+    /// Ends the record of the run. It adds the corrected resources to the report.
+    pub(crate) fn finish(&mut self, report: &mut Report) {
+        report.corrected = Some(std::mem::take(&mut self.corrected));
+        if self.open.is_none() && self.queue.is_empty() && !self.is_worth_a_record(report) {
             return;
         }
+        let body = body::end(report);
+        let undone = std::mem::take(&mut self.undone);
         let result = self.written(|batch, id, origin, unsettled| {
+            for (type_name, title) in &undone {
+                batch.unsettle(key(type_name, title))?;
+            }
             if !origin.is_empty() {
                 batch.settle(origin, unsettled.iter().map(|(type_name, title)| key(type_name, title)))?;
             }
@@ -157,20 +167,25 @@ impl Recorder {
         if self.lost > 0 {
             output::warning(format_args!("the history lacks {} events of this run", self.lost));
         }
-        if report.interrupted || report.has_failures() {
-            return;
+        if !report.interrupted && !report.has_failures() {
+            self.remember_unchanged();
         }
-        self.remember_unchanged();
         self.prune();
     }
 
-    /// Returns true unless the last run with these declarations is on record, had no changes either, and is recent.
-    fn is_first_of_its_kind(&self, report: &Report) -> bool {
-        if report.interrupted || report.has_failures() || self.prepared.origin().is_empty() {
+    /// Returns true for a run without changes, unless the last run with these declarations is on record, had no
+    /// failures either, and is recent.
+    fn is_worth_a_record(&self, report: &Report) -> bool {
+        if report.interrupted || report.has_failures() {
             return true;
         }
-        let digest = Catalog::of(&self.prepared, self.existing_key().as_ref()).digest();
-        !Unchanged::of(&self.state_dir).is_repeated(self.prepared.origin(), &digest)
+        let origin = self.prepared.origin();
+        let key = self.existing_key();
+        if origin.is_empty() || key.is_none() && declarations::has_secrets(&self.prepared) {
+            return !origin.is_empty();
+        }
+        let digest = Catalog::of(&self.prepared, key.as_ref()).digest();
+        !Unchanged::of(&self.state_dir).is_repeated(origin, &digest)
     }
 
     fn remember_unchanged(&self) {
@@ -184,12 +199,11 @@ impl Recorder {
 
     /// Removes old events. A failure only delays that.
     fn prune(&mut self) {
+        self.pruned_at = Instant::now();
         let Some(run) = &mut self.open else { return };
-        if run.history.size() > MAX_BYTES || run.id.0 % 256 == 0 {
-            let now = SystemTime::now();
-            let limits = Retention { before: milliseconds(now - MAX_AGE), max_bytes: MAX_BYTES };
-            let _ = run.history.prune(milliseconds(now), limits);
-        }
+        let now = SystemTime::now();
+        let limits = Retention { before: milliseconds(now - MAX_AGE), max_bytes: MAX_BYTES };
+        let _ = run.history.prune(milliseconds(now), limits);
     }
 
     fn existing_key(&self) -> Option<SealingKey> {
@@ -199,11 +213,30 @@ impl Recorder {
     /// Opens the history, and writes that the run begins.
     fn opened(&mut self) -> Result<&mut OpenRun, HistoryError> {
         if self.open.is_none() {
+            // The directory at the path may belong to another run meanwhile.
+            let is_own = self.on_failure == OnFailure::End || StateDir::new(&self.state_dir).hold().is_ok();
+            if !is_own {
+                let why = "the state directory was replaced".to_owned();
+                return Err(HistoryError::Other { path: directory(&self.state_dir), why });
+            }
             let mut history = History::open(&directory(&self.state_dir))?;
-            let key = self.existing_key();
+            let mut key = self.existing_key();
+            let is_first = history.catalog_digest(self.prepared.origin())?.is_none();
+            if key.is_none() && is_first && declarations::has_secrets(&self.prepared) {
+                // Without a key, an edit of a secret is not noticed. A lost key is not replaced here.
+                key = SealingKey::made(&self.state_dir).ok();
+            }
             let mut header = self.header.clone();
             let manifests = self.inputs.manifests();
-            header["manifests"] = manifests.clone();
+            if manifests.as_array().is_some_and(|all| !all.is_empty()) {
+                header["manifests"] = manifests.clone();
+            }
+            if let Some(subject) = &self.inputs.subject {
+                header["subject"] = subject.as_str().into();
+            }
+            if let Some(before) = Unchanged::of(&self.state_dir).before(self.prepared.origin()) {
+                header["unchanged_before"] = before;
+            }
             if !self.inputs.facts.is_null() {
                 header["facts"] = self.inputs.facts.clone();
             }
@@ -250,6 +283,21 @@ impl Recorder {
         match self.written(|_, _, _, _| Ok(())) {
             Ok(()) => self.works(),
             Err(error) => self.fails(&error),
+        }
+    }
+
+    /// Records that all resources are in their declared states, except those without a success.
+    fn settle(&mut self) {
+        if self.open.as_ref().is_none_or(|run| run.intents.is_empty()) || self.prepared.origin().is_empty() {
+            return;
+        }
+        let settled = self.written(|batch, _, origin, unsettled| {
+            batch.settle(origin, unsettled.iter().map(|(type_name, title)| key(type_name, title)))
+        });
+        match (settled, &mut self.open) {
+            (Ok(()), Some(run)) => run.intents.settle_all(&self.unsettled),
+            (Ok(()), None) => {}
+            (Err(error), _) => self.fails(&error),
         }
     }
 
@@ -303,8 +351,16 @@ impl Recorder {
                 && intents.is_some_and(|intents| intents.is_corrective(&id.0, &id.1, attribute))
         };
         let outcome = body::outcome(report, place, &is_corrective);
-        if report.status == Status::Changed {
-            self.corrected += usize::from(outcome["corrective"] == true);
+        if report.status == Status::Changed && self.header["command"] == "undo" {
+            self.undone.push(id.clone());
+        }
+        if outcome["corrective"] == true {
+            self.corrected.insert(report.reference.clone());
+        }
+        if matches!(report.status, Status::Changed | Status::Refreshed)
+            && let Some(run) = &mut self.open
+        {
+            run.intents.settle(&id);
         }
         self.queue(EventKind::Outcome, Some(&report.reference), outcome);
     }
@@ -313,14 +369,6 @@ impl Recorder {
     fn save(&mut self, changes: &[PendingChange<'_>]) -> Result<(), HistoryError> {
         let state_dir = self.state_dir.clone();
         let run = self.opened()?;
-        if run.key.is_none() && changes.iter().any(PendingChange::exists) {
-            let made = SealingKey::made(&state_dir);
-            run.key =
-                Some(made.map_err(|error| HistoryError::Other {
-                    path: SealingKey::path(&state_dir),
-                    why: error.to_string(),
-                })?);
-        }
         let at = milliseconds(SystemTime::now());
         let mut created: Vec<Json> = Vec::new();
         let mut saved = Vec::new();
@@ -329,12 +377,15 @@ impl Recorder {
             let undone = change.undone();
             if let Ok(attributes) = &undone
                 && !change.exists()
-                && attributes.text("ensure") == Some("absent")
+                && is_absence(attributes)
             {
                 created.push(json!([reference.type_name.as_str(), reference.title.as_str()]));
                 continue;
             }
             let state = undone.and_then(|attributes| {
+                if run.key.is_none() {
+                    run.key = Some(SealingKey::made(&state_dir).map_err(|error| eco_format!("{error}"))?);
+                }
                 let key = run.key.as_ref().ok_or("there is no key to encrypt it")?;
                 let state = SavedState { provider: change.provider().into(), attributes };
                 let sealed = state.seal(key).map_err(|error| eco_format!("{error}"))?;
@@ -366,6 +417,11 @@ impl Recorder {
     }
 }
 
+/// Returns true if a declaration only removes a resource.
+fn is_absence(attributes: &Attributes) -> bool {
+    attributes.len() == 1 && attributes.text("ensure") == Some("absent")
+}
+
 /// Returns the key of a resource that the history knows already.
 fn key<'a>(type_name: &'a str, title: &'a str) -> ResourceKey<'a> {
     ResourceKey { type_name, title, name: title }
@@ -388,7 +444,14 @@ impl Recorder {
                 self.queue(EventKind::Log, Some(reference), body);
             }
             Event::Idle if self.flushed_at.elapsed() > FLUSH_INTERVAL => self.flush(),
-            Event::Quiet(_) | Event::Flushed | Event::Reloading => self.flush(),
+            Event::Flushed | Event::Reloading => self.flush(),
+            Event::Quiet(_) => {
+                self.flush();
+                self.settle();
+                if self.pruned_at.elapsed() > PRUNE_INTERVAL {
+                    self.prune();
+                }
+            }
             _ => {}
         }
     }

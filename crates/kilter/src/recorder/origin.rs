@@ -59,6 +59,8 @@ pub(crate) struct RunInputs {
     sources: Vec<SourceDigest>,
     /// Facts that the manifests use.
     pub(super) facts: Json,
+    /// Changes that the run undoes.
+    pub(super) subject: Option<String>,
 }
 
 /// A manifest, or a file that it includes.
@@ -81,7 +83,12 @@ impl RunInputs {
             true => Json::Null,
             false => Json::Object(facts.iter().map(|(name, value)| (name.to_string(), to_json(value))).collect()),
         };
-        RunInputs { sources: sources.ids().map(digest).collect(), facts }
+        RunInputs { sources: sources.ids().map(digest).collect(), facts, subject: None }
+    }
+
+    /// Returns the inputs of an undo.
+    pub(crate) fn of_undo(subject: &str) -> RunInputs {
+        RunInputs { subject: Some(subject.to_owned()), ..RunInputs::default() }
     }
 
     /// Returns the manifests with their digests and commits.
@@ -100,7 +107,8 @@ impl RunInputs {
 
     /// Returns the file and the line of a span. The file is read again, so that a run without changes keeps no texts.
     pub(super) fn place(&self, span: Span) -> Option<String> {
-        let source = self.sources.get(usize::from(span.source.0))?;
+        // A resource that is restored has no place.
+        let source = self.sources.get(usize::from(span.source.0)).filter(|_| span.end > 0)?;
         let path = std::fs::canonicalize(source.name.as_str()).ok();
         let shown = path.as_ref().map_or_else(|| source.name.to_string(), |path| path.display().to_string());
         let line = path.and_then(|path| line(&path, source, span));

@@ -88,6 +88,13 @@ impl Unchanged {
         true
     }
 
+    /// Returns the runs without changes before a new run, for its record.
+    pub(super) fn before(&self, origin: &str) -> Option<Json> {
+        let known = self.read().remove(origin)?;
+        let is_some = known["count"].as_u64().is_some_and(|count| count > 0);
+        is_some.then(|| json!({ "run": known["run"], "count": known["count"], "last": known["last"] }))
+    }
+
     /// Returns the runs without changes after a run on record.
     pub(crate) fn after(&self, run: RunId) -> Option<Repeats> {
         let all = self.read();

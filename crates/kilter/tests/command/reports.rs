@@ -72,7 +72,7 @@ fn every_format_has_the_results_of_the_run() {
     let json = reported.json("r.json");
     assert_eq!((json["counts"]["not_checked"].clone(), json["counts"]["in_sync"].clone()), (1.into(), 1.into()));
     assert_eq!((json["run"]["command"].clone(), json["noop"].clone()), ("apply".into(), false.into()));
-    assert!(json["counts"].get("corrected").is_none(), "kilter does not know which changes repaired drift");
+    assert_eq!(json["counts"]["corrected"], 0);
 
     let junit = reported.read("r.xml");
     assert!(junit.contains("tests=\"6\" failures=\"1\" errors=\"0\" skipped=\"3\""), "{junit}");

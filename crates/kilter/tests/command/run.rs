@@ -21,7 +21,12 @@ pub(crate) struct Running(Child, PathBuf);
 
 impl Running {
     pub(crate) fn begin(place: &Place, args: &[&str]) -> Running {
-        let mut command = place.command(&[&["run"], args].concat());
+        Running::of(place, &[&["run"], args].concat())
+    }
+
+    /// Starts another command.
+    pub(crate) fn of(place: &Place, args: &[&str]) -> Running {
+        let mut command = place.command(args);
         let path = place.path().join("errors");
         let errors = std::fs::File::create(&path).unwrap();
         Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), path)

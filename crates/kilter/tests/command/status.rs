@@ -431,7 +431,7 @@ fn apply_with_full_state_directory_refuses_only_changes_with_refresh() {
     );
     let words = "mount -t tmpfs -o size=64k,mode=0700 none state && { head -c 1M /dev/zero > state/fill 2>/dev/null; \
                  \"$0\" \"$@\"; echo code $?; ls; rm state/fill; \"$0\" \"$@\"; echo code $?; }";
-    let kilter = place.command(&["apply", &path]);
+    let kilter = place.command(&["apply", "--without-history", &path]);
     let mut command = std::process::Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", words]);
     command.arg(kilter.get_program()).args(kilter.get_args()).env_clear().current_dir(place.path());

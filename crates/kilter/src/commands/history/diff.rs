@@ -17,6 +17,8 @@ use crate::visible::visible;
 struct Values {
     old: Json,
     new: Json,
+    /// True if only the words of the provider are known.
+    is_told: bool,
     changes: u64,
 }
 
@@ -36,7 +38,13 @@ pub(super) fn run(history: &History, from: &str, to: &str, format: ReportFormat)
     };
     history.events(&selection, &mut add).map_err(|error| refuse(&error))?;
     // A value that came back is no difference.
-    all.values_mut().for_each(|attributes| attributes.retain(|_, values| values.old != values.new));
+    for attributes in all.values_mut() {
+        // A resource that did not exist at both times has no attributes.
+        let is_absent = attributes
+            .get(&(String::new(), "ensure".to_owned()))
+            .is_some_and(|ensure| ensure.old == "absent" && ensure.new == "absent");
+        attributes.retain(|_, values| values.old != values.new && !is_absent);
+    }
     all.retain(|_, attributes| !attributes.is_empty());
     Ok(match format {
         ReportFormat::Json => output::data(&format!("{:#}\n", document(&all, from, to))),
@@ -65,7 +73,7 @@ fn add_changes(all: &mut Changes, event: Event) {
             false => (change["old"].clone(), change["new"].clone()),
         };
         let known = attributes.entry((text("entry"), text("attribute")));
-        let values = known.or_insert(Values { old, new: Json::Null, changes: 0 });
+        let values = known.or_insert(Values { old, new: Json::Null, is_told, changes: 0 });
         values.new = new;
         values.changes += 1;
     }
@@ -79,8 +87,11 @@ fn shown((type_name, title): &(String, String), attributes: &BTreeMap<(String, S
             1 => String::new(),
             n => styled(FAINT, format!(" ({n} changes)")),
         };
-        let (old, new) = (timeline::value(&values.old), timeline::value(&values.new));
-        text += &format!("    {entry}{}: {old} → {new}{times}\n", visible(attribute));
+        let change = match values.is_told {
+            true => timeline::value(&values.new),
+            false => format!("{} → {}", timeline::value(&values.old), timeline::value(&values.new)),
+        };
+        text += &format!("    {entry}{}: {change}{times}\n", visible(attribute));
     }
     text
 }

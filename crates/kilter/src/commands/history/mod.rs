@@ -20,7 +20,7 @@ use crate::cli::{HistoryArgs, HistoryCommand, HistoryFilter, ReportFormat};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, providers, recorder, signals};
-pub(crate) use time::{parsed as parsed_time, shown as shown_time};
+pub(crate) use time::{exact as exact_time, parsed as parsed_time, shown as shown_time};
 pub(crate) use timeline::value;
 
 /// Interval of `--follow`.

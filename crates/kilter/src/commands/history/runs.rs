@@ -1,8 +1,9 @@
 //! List of runs.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use kilter_history::{Event, EventId, EventKind, History, Order, RunRecord};
+use kilter_history::{Event, EventId, EventKind, History, Order, RunId, RunRecord, Selection};
 use serde_json::{Value as Json, json};
 
 use super::{List, is_under_way, refuse, time, user};
@@ -17,21 +18,31 @@ use crate::visible::visible;
 
 /// Shows the chosen runs, the newest first.
 pub(super) fn run(history: &History, session: &Session, list: &List) -> Result<Exit, Exit> {
-    let runs = chosen(history, list, Order::Descending, None)?;
+    let runs = chosen(history, list)?;
     shown(&runs, session, list, true)
 }
 
-/// Shows the chosen runs after an event, the oldest first.
+/// Shows the chosen runs that have ended after an event, the oldest first.
 pub(super) fn follow(history: &History, session: &Session, list: &List, after: EventId) -> Result<Exit, Exit> {
-    let runs = chosen(history, &List { lines: 0, ..list_of(list) }, Order::Ascending, Some(after))?;
+    let mut ended = Vec::new();
+    let mut find = |event: Event| {
+        ended.extend((event.kind == EventKind::End).then_some(event.run));
+        ControlFlow::Continue(())
+    };
+    let selection = Selection { after: Some(after), order: Order::Ascending, ..Selection::default() };
+    history.events(&selection, &mut find).map_err(|error| refuse(&error))?;
+    let mut runs = Vec::new();
+    for run in ended {
+        if let Some(run) = history.run(run).map_err(|error| refuse(&error))?
+            && (!list.filter.is_narrow() || has_chosen(history, list, &run)?)
+        {
+            runs.push(run);
+        }
+    }
     if runs.is_empty() { Ok(Exit::Done) } else { shown(&runs, session, list, false) }
 }
 
-fn list_of(list: &List) -> List {
-    List { filter: list.filter.clone(), lines: list.lines, format: list.format }
-}
-
-fn chosen(history: &History, list: &List, order: Order, after: Option<EventId>) -> Result<Vec<RunRecord>, Exit> {
+fn chosen(history: &History, list: &List) -> Result<Vec<RunRecord>, Exit> {
     let mut runs = Vec::new();
     let mut failed = None;
     let mut take = |run: RunRecord| {
@@ -49,7 +60,7 @@ fn chosen(history: &History, list: &List, order: Order, after: Option<EventId>) 
         }
         if list.lines > 0 && runs.len() >= list.lines { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    history.runs(&list.filter.selection(order, after), &mut take).map_err(|error| refuse(&error))?;
+    history.runs(&list.filter.selection(Order::Descending, None), &mut take).map_err(|error| refuse(&error))?;
     failed.map_or(Ok(runs), Err)
 }
 
@@ -65,8 +76,9 @@ fn has_chosen(history: &History, list: &List, run: &RunRecord) -> Result<bool, E
 }
 
 fn shown(runs: &[RunRecord], session: &Session, list: &List, has_headings: bool) -> Result<Exit, Exit> {
+    let repeats = Repeats::of(runs, session);
     if list.format == ReportFormat::Json {
-        return Ok(output::data(&runs.iter().map(|run| format!("{}\n", document(run, session))).collect::<String>()));
+        return Ok(output::data(&runs.iter().map(|run| format!("{}\n", document(run, &repeats))).collect::<String>()));
     }
     if runs.is_empty() {
         output::line("no run matches");
@@ -78,9 +90,9 @@ fn shown(runs: &[RunRecord], session: &Session, list: &List, has_headings: bool)
         table.row([
             run.id.0.to_string(),
             time::shown(run.begin.at),
-            visible(begin["command"].as_str().unwrap_or("?")),
+            command(begin),
             visible(&user(begin)),
-            result(run, session),
+            result(run, &repeats),
         ]);
     }
     let (text, _) = table.render(None);
@@ -88,10 +100,26 @@ fn shown(runs: &[RunRecord], session: &Session, list: &List, has_headings: bool)
     Ok(output::data(text))
 }
 
+/// Returns the command of a run, and what it undid.
+pub(super) fn command(begin: &Json) -> String {
+    let command = begin["command"].as_str().unwrap_or("?");
+    match begin["subject"].as_str() {
+        Some(subject) => visible(&format!("{command} {subject}")),
+        None => visible(command),
+    }
+}
+
 /// Returns a run for programs.
-pub(super) fn document(run: &RunRecord, session: &Session) -> Json {
+fn document(run: &RunRecord, repeats: &Repeats) -> Json {
     let mut document = json!({ "run": run.id.0, "time": time::exact(run.begin.at) });
-    for (key, value) in run.begin.body.as_object().into_iter().flatten().filter(|(key, _)| *key != "started") {
+    for (key, value) in run
+        .begin
+        .body
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| !["started", "unchanged_before"].contains(&key.as_str()))
+    {
         document[key] = value.clone();
     }
     match &run.end {
@@ -105,20 +133,35 @@ pub(super) fn document(run: &RunRecord, session: &Session) -> Json {
         None if is_under_way(&run.begin.body) => document["state"] = "under_way".into(),
         None => document["state"] = "cut_off".into(),
     }
-    if let Some(repeats) = repeats(run, session) {
-        document["repeated"] = json!({ "count": repeats.0, "last": time::exact(repeats.1) });
+    if let Some((count, last)) = repeats.0.get(&run.id) {
+        document["repeated"] = json!({ "count": count, "last": time::exact(*last) });
     }
     document
 }
 
-/// Returns the number of runs without changes after a run, and the end of the last one.
-fn repeats(run: &RunRecord, session: &Session) -> Option<(u64, i64)> {
-    let found = Unchanged::of(&session.state_dir_if_any()?).after(run.id)?;
-    Some((found.count, found.last))
+/// Runs without changes after each run: their number, and the end of the last one.
+struct Repeats(HashMap<RunId, (u64, i64)>);
+
+impl Repeats {
+    fn of(runs: &[RunRecord], session: &Session) -> Repeats {
+        let recorded = |run: &RunRecord| {
+            let before = &run.begin.body["unchanged_before"];
+            Some((RunId(before["run"].as_i64()?), (before["count"].as_u64()?, before["last"].as_i64()?)))
+        };
+        let mut all: HashMap<_, _> = runs.iter().filter_map(recorded).collect();
+        if let Some(state_dir) = session.state_dir_if_any() {
+            let unchanged = Unchanged::of(&state_dir);
+            all.extend(runs.iter().filter_map(|run| {
+                let found = unchanged.after(run.id)?;
+                Some((run.id, (found.count, found.last)))
+            }));
+        }
+        Repeats(all)
+    }
 }
 
 /// Returns the result of a run in words.
-pub(super) fn result(run: &RunRecord, session: &Session) -> String {
+fn result(run: &RunRecord, repeats: &Repeats) -> String {
     let Some(end) = &run.end else {
         return match is_under_way(&run.begin.body) {
             true => "under way".to_owned(),
@@ -138,15 +181,16 @@ pub(super) fn result(run: &RunRecord, session: &Session) -> String {
     ];
     let words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     let mut text = if words.is_empty() { "no changes".to_owned() } else { words.join(", ") };
-    if end.body["interrupted"] == true {
+    // A service ends by a signal.
+    if end.body["interrupted"] == true && run.begin.body["command"] != "run" {
         text += ", interrupted";
     }
     if end.body["failed"] == true {
         text = styled(FAILED, text);
     }
-    if let Some((n, last)) = repeats(run, session) {
-        let runs = if n == 1 { "1 more run".to_owned() } else { format!("{n} more runs") };
-        text += &styled(FAINT, format!("; {runs} without changes until {}", time::shown(last)));
+    if let Some((n, last)) = repeats.0.get(&run.id) {
+        let runs = if *n == 1 { "1 more run".to_owned() } else { format!("{n} more runs") };
+        text += &styled(FAINT, format!("; {runs} without changes until {}", time::shown(*last)));
     }
     text
 }

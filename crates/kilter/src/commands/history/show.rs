@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use kilter_history::{Event, EventKind, History, RunRecord};
 use serde_json::Value as Json;
 
-use super::{found_run, refuse, time, timeline, user};
+use super::{found_run, refuse, runs, time, timeline, user};
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
@@ -40,7 +40,7 @@ fn head(run: &RunRecord) -> String {
     let mut text = format!(
         "{}  {} by {} on {}",
         styled(NAME, format!("run {}", run.id.0)),
-        visible(begin["command"].as_str().unwrap_or("?")),
+        runs::command(begin),
         visible(&user(begin)),
         visible(begin["host"].as_str().unwrap_or("?")),
     );
@@ -95,7 +95,7 @@ fn shown(event: &Event) -> String {
                 if words.is_empty() { "the same".to_owned() } else { words.join(", ") }
             );
             for name in event.body["removed"]["resources"].as_array().into_iter().flatten().filter_map(Json::as_str) {
-                text += &format!("    {} {}\n", visible(name), styled(FAINT, "left the manifest and stays as it is"));
+                text += &format!("    {} {}\n", visible(name), styled(FAINT, "left the manifest"));
             }
             text
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use kilter_history::{Event, EventId, EventKind, History, Order, RunId};
+use kilter_provider::INSYNC_TRIGGER;
 use serde_json::{Value as Json, json};
 
 use super::{List, Subject, refuse, time, user};
@@ -124,7 +125,9 @@ pub(super) fn details(event: &Event) -> String {
             Some(message) => visible(message),
             None => format!("{} → {}", value(&change["old"]), value(&change["new"])),
         };
-        text += &format!("    {entry}{attribute}: {words}\n");
+        // The action of a provider is no attribute.
+        let attribute = if attribute == INSYNC_TRIGGER { String::new() } else { format!("{attribute}: ") };
+        text += &format!("    {entry}{attribute}{words}\n");
         if let Some(lines) = change["diff"].as_str() {
             text += &diff::diff(lines, "      ");
         }
@@ -159,6 +162,7 @@ pub(crate) fn value(value: &Json) -> String {
             let digest = value["sha256"].as_str().unwrap_or_default();
             format!("{} bytes (sha256 {})", value["bytes"], digest.get(..12).unwrap_or(digest))
         }
+        Json::Object(bytes) if bytes.len() == 1 && bytes.contains_key("base64") => "(binary)".to_owned(),
         other => visible(&other.to_string()),
     }
 }

@@ -1,0 +1,282 @@
+//! `kilter confirm`, and the supervisor that undoes an apply without a confirmation.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kilter_history::EventId;
+use kilter_process::{Cancel, Invocation};
+
+use super::history::{open, refuse, shown_time};
+use super::undo;
+use crate::cli::ConfirmArgs;
+use crate::confirmation::{ConfirmationFile, Stage};
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::{output, signals};
+
+/// Interval in which processes look at the state of the confirmation.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Time that an apply gives its supervisor to undo, before it undoes by itself.
+const SUPERVISOR_DELAY: Duration = Duration::from_secs(5);
+
+/// Interval between two calls of the health command.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Stages that a confirmation can change.
+const OPEN: [Stage; 2] = [Stage::Applying, Stage::Waiting];
+
+/// Unit of systemd that undoes the changes after a reboot.
+const UNIT: &str = "kilter-confirmation.service";
+
+/// Directory of units.
+const UNITS: &str = "/etc/systemd/system";
+
+/// Runs the command.
+pub(crate) fn run(args: &ConfirmArgs, session: &Session) -> Exit {
+    match confirmed(args, session) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn confirmed(args: &ConfirmArgs, session: &Session) -> Result<Exit, Exit> {
+    let state_dir = session.state_dir()?;
+    let file = ConfirmationFile::open(&state_dir).map_err(|error| unusable(&state_dir, &error))?;
+    let nothing =
+        || output::fail_with("no apply waits for a confirmation", ["kilter apply --confirm-within 60s site.yaml"]);
+    let Some(file) = file else { return Err(nothing()) };
+    if args.supervise {
+        return supervise(&file, session, &state_dir);
+    }
+    let to = if args.undo { Stage::Undoing } else { Stage::Confirmed };
+    let before = file.change(&OPEN, to).map_err(|error| unusable(&state_dir, &error))?;
+    let state = file.read();
+    match before {
+        Some(stage) if stage.is_open() && args.undo => Ok(undo_all(&file, session, &state_dir)),
+        Some(stage) if stage.is_open() => {
+            forget_unit(&state_dir);
+            output::line("confirmed: the changes stay");
+            Ok(Exit::Done)
+        }
+        Some(stage @ (Stage::Undoing | Stage::Undone | Stage::Failed)) => {
+            let at = state.map(|state| shown_time(state.at)).unwrap_or_default();
+            let text = match stage {
+                Stage::Undoing => format!("too late: the changes are being undone since {at}"),
+                Stage::Undone => format!("too late: the changes were undone at {at}"),
+                _ => format!("too late: since {at} the changes are undone in part; `kilter history` shows the rest"),
+            };
+            Err(output::fail(text))
+        }
+        _ => Err(nothing()),
+    }
+}
+
+fn unusable(state_dir: &Path, error: &std::io::Error) -> Exit {
+    output::fail(format_args!("cannot use {}: {error}", ConfirmationFile::path(state_dir).display()))
+}
+
+/// Apply that has to be confirmed.
+pub(crate) struct PendingApply<'a> {
+    file: ConfirmationFile,
+    state_dir: PathBuf,
+    within: Duration,
+    health: Option<&'a str>,
+}
+
+impl<'a> PendingApply<'a> {
+    /// Starts the supervisor. Afterwards no change can stay without a confirmation.
+    ///
+    /// # Errors
+    /// If that is not possible, or another apply waits for its confirmation; reported.
+    pub(crate) fn begin(
+        session: &Session,
+        within: Duration,
+        health: Option<&'a str>,
+    ) -> Result<PendingApply<'a>, Exit> {
+        let state_dir = session.state_dir()?;
+        if session.global.without_history {
+            return Err(output::fail("--confirm-within needs the history: leave out --without-history"));
+        }
+        let known = ConfirmationFile::open(&state_dir).map_err(|error| unusable(&state_dir, &error))?;
+        if known.and_then(|file| file.read()).is_some_and(|state| state.stage.is_open()) {
+            let hints = ["`kilter confirm` keeps its changes, `kilter confirm --undo` undoes them"];
+            return Err(output::fail_with("an earlier apply waits for its confirmation", hints));
+        }
+        let history = kilter_history::History::open(&crate::recorder::directory(&state_dir));
+        let after = history.and_then(|history| history.last()).map_err(|error| refuse(&error))?;
+        let file = ConfirmationFile::begin(&state_dir, within, after).map_err(|error| unusable(&state_dir, &error))?;
+        let pending = PendingApply { file, state_dir, within, health };
+        let started = pending.start_supervisor();
+        if let Err(error) = started {
+            let _ = pending.file.change(&OPEN, Stage::Confirmed);
+            return Err(output::fail(format_args!("cannot start the supervisor of the confirmation: {error}")));
+        }
+        remember_unit(&pending.state_dir);
+        Ok(pending)
+    }
+
+    fn start_supervisor(&self) -> std::io::Result<()> {
+        let args = supervisor(&self.state_dir);
+        kilter_process::start_detached(&std::env::current_exe()?, &args)
+    }
+
+    /// Gives up before the first change.
+    pub(crate) fn cancel(self) {
+        let _ = self.file.change(&OPEN, Stage::Confirmed);
+        forget_unit(&self.state_dir);
+    }
+
+    /// Waits for the confirmation, or for the undo. `exit` is the result of the apply.
+    pub(crate) fn wait(self, exit: Exit, session: &Session) -> Exit {
+        let _ = self.file.change(&[Stage::Applying], Stage::Waiting);
+        let seconds = self.within.as_secs_f64();
+        match self.health {
+            Some(command) => {
+                output::line(format_args!("the changes are undone in {seconds} s unless `{command}` succeeds"))
+            }
+            None => {
+                output::line(format_args!("the changes are undone in {seconds} s, unless `kilter confirm` keeps them"))
+            }
+        }
+        let begun = Instant::now();
+        let mut next_health = Instant::now();
+        loop {
+            match self.file.read().map(|state| state.stage) {
+                Some(Stage::Confirmed) => {
+                    output::line("confirmed");
+                    return exit;
+                }
+                Some(Stage::Undone) => {
+                    output::line("not confirmed in time: the changes were undone");
+                    return Exit::Reverted;
+                }
+                Some(Stage::Failed) => {
+                    output::error(
+                        "not confirmed in time, and some changes could not be undone: `kilter history` shows them",
+                    );
+                    return Exit::Failed;
+                }
+                _ => {}
+            }
+            if signals::exit().is_some() {
+                output::line("interrupted: the supervisor still waits for `kilter confirm`");
+                return signals::exit().unwrap_or(exit);
+            }
+            if let Some(command) = self.health.filter(|_| Instant::now() >= next_health) {
+                let left = self.within.saturating_sub(begun.elapsed()).max(INTERVAL);
+                if is_healthy(command, left) {
+                    let _ = self.file.change(&OPEN, Stage::Confirmed);
+                    forget_unit(&self.state_dir);
+                    continue;
+                }
+                next_health = Instant::now() + HEALTH_INTERVAL;
+            }
+            if begun.elapsed() > self.within + SUPERVISOR_DELAY
+                && self.file.change(&OPEN, Stage::Undoing).ok().flatten().is_some_and(Stage::is_open)
+            {
+                // The supervisor was killed.
+                undo_all(&self.file, session, &self.state_dir);
+            }
+            std::thread::sleep(INTERVAL);
+        }
+    }
+}
+
+/// Runs the health command.
+fn is_healthy(command: &str, left: Duration) -> bool {
+    let mut invocation = Invocation::new("/bin/sh");
+    invocation.args = vec!["-c".into(), command.into()];
+    invocation.deadline = Some(left);
+    let finished = kilter_process::run(&invocation, Some(Cancel::new(signals::raised())));
+    finished.is_ok_and(|finished| finished.is_success())
+}
+
+fn supervisor(state_dir: &Path) -> Vec<OsString> {
+    vec!["--quiet".into(), "--state-dir".into(), state_dir.into(), "confirm".into(), "--supervise".into()]
+}
+
+/// Waits for the confirmation, and undoes the changes without it. It uses the clock that nobody can set.
+fn supervise(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Result<Exit, Exit> {
+    // A process that leads its group, such as a service, has no terminal of another session.
+    let _ = rustix::process::setsid();
+    signals::ignore_hangup();
+    let mut out = std::io::stdout();
+    let _ = out.write_all(b"ready\n").and_then(|()| out.flush());
+    let mut deadline = None;
+    loop {
+        let Some(state) = file.read() else { return Ok(Exit::Failed) };
+        match state.stage {
+            Stage::Confirmed | Stage::Undone | Stage::Failed => return Ok(Exit::Done),
+            // Another process undoes the changes, unless it was killed.
+            Stage::Undoing if !state.is_of_earlier_boot() => {}
+            Stage::Undoing => return Ok(undo_all(file, session, state_dir)),
+            Stage::Applying if state.is_applying() => {}
+            Stage::Applying | Stage::Waiting => {
+                let ends = *deadline.get_or_insert_with(|| Instant::now() + state.within);
+                let is_over = Instant::now() >= ends || state.is_of_earlier_boot();
+                let changed = || file.change(&OPEN, Stage::Undoing).ok().flatten().is_some_and(Stage::is_open);
+                if is_over && changed() {
+                    return Ok(undo_all(file, session, state_dir));
+                }
+            }
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+/// Undoes all changes of the apply, and records the result.
+fn undo_all(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Exit {
+    let state = file.read();
+    let (after, pid) = state.map_or((EventId(0), 0), |state| (state.after, state.pid));
+    let exit = match open(session) {
+        Ok(history) => undo::undo_apply(&history, after, pid, session),
+        Err(exit) => exit,
+    };
+    let stage = if exit == Exit::Done { Stage::Undone } else { Stage::Failed };
+    let _ = file.change(&[Stage::Undoing], stage);
+    forget_unit(state_dir);
+    exit
+}
+
+/// Makes the unit that continues the supervision after a reboot, on a machine with systemd.
+fn remember_unit(state_dir: &Path) {
+    let is_root = rustix::process::geteuid().is_root();
+    let Some(program) = std::env::current_exe().ok().filter(|_| is_root && Path::new("/run/systemd/system").is_dir())
+    else {
+        return;
+    };
+    let quoted = |text: &Path| {
+        format!("\"{}\"", text.display().to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
+    };
+    let text = format!(
+        "# Undoes the changes of an apply that was not confirmed before a reboot. kilter removes this file.\n\
+         [Unit]\nDescription=Undo of unconfirmed changes\nRequiresMountsFor={}\n\n\
+         [Service]\nType=oneshot\nExecStart={} --state-dir {} confirm --supervise\n",
+        state_dir.display(),
+        quoted(&program),
+        quoted(state_dir),
+    );
+    let unit = Path::new(UNITS).join(UNIT);
+    let wanted = Path::new(UNITS).join("multi-user.target.wants");
+    let made = std::fs::create_dir_all(&wanted)
+        .and_then(|()| crate::durable::replace(&unit, text.as_bytes()))
+        .and_then(|()| match std::os::unix::fs::symlink(&unit, wanted.join(UNIT)) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        });
+    if let Err(error) = made {
+        output::warning(format_args!(
+            "a reboot would keep the changes without a confirmation: {}: {error}",
+            unit.display()
+        ));
+    }
+}
+
+fn forget_unit(_state_dir: &Path) {
+    if rustix::process::geteuid().is_root() {
+        let _ = std::fs::remove_file(Path::new(UNITS).join("multi-user.target.wants").join(UNIT));
+        let _ = std::fs::remove_file(Path::new(UNITS).join(UNIT));
+    }
+}

@@ -1,0 +1,129 @@
+//! `apply --confirm-within` and `kilter confirm`.
+
+use crate::run::{Running, content, wait};
+use crate::support::*;
+
+fn place() -> (Place, String) {
+    let place = Place::new();
+    std::fs::write(place.path().join("a"), "old\n").unwrap();
+    let directory = place.path().display();
+    let text =
+        format!("resources: {{file: {{{directory}/a: {{content: \"new\\n\"}}, {directory}/b: {{content: b}}}}}}\n");
+    let site = place.file("site.yaml", text);
+    (place, site)
+}
+
+fn is_as_before(place: &Place) -> bool {
+    content(&place.path().join("a")) == "old\n" && !place.path().join("b").exists()
+}
+
+/// Starts an apply, and returns when its changes are made.
+fn begin(place: &Place, site: &str, within: &str) -> Running {
+    let running = Running::of(place, &["apply", "--confirm-within", within, site]);
+    wait("the changes", || running.told("the changes are undone in") > 0);
+    assert_eq!(content(&place.path().join("a")), "new\n");
+    running
+}
+
+/// Returns the exit code of an apply that ends by itself.
+fn code(mut running: Running) -> Option<i32> {
+    wait("the end of the apply", || running.has_ended());
+    running.end().0
+}
+
+#[test]
+fn confirmed_changes_stay() {
+    let (place, site) = place();
+    let running = begin(&place, &site, "10m");
+    let second = place.run(&["apply", "--confirm-within", "10m", &site]);
+    assert!(second.code == 1 && second.stderr.contains("an earlier apply waits"), "{}", second.stderr);
+    let confirmed = place.run(&["confirm"]);
+    assert!(confirmed.code == 0 && confirmed.stderr.contains("the changes stay"), "{}", confirmed.stderr);
+    assert_eq!(code(running), Some(0));
+    assert_eq!(content(&place.path().join("a")), "new\n");
+    assert_eq!(place.run(&["confirm"]).code, 1);
+}
+
+#[test]
+fn changes_without_a_confirmation_are_undone_with_exit_code_5() {
+    let (place, site) = place();
+    let ended = place.run(&["apply", "--confirm-within", "1s", &site]);
+    assert_eq!(ended.code, 5, "{} {}", ended.stdout, ended.stderr);
+    assert!(is_as_before(&place));
+    let late = place.run(&["confirm"]);
+    assert!(late.code == 1 && late.stderr.contains("too late: the changes were undone at"), "{}", late.stderr);
+}
+
+#[test]
+fn changes_are_undone_although_the_apply_was_killed() {
+    let (place, site) = place();
+    let running = begin(&place, &site, "1s");
+    std::process::Command::new("kill").args(["-9", &running.id().to_string()]).status().unwrap();
+    running.end();
+    wait("the undo", || is_as_before(&place));
+    // The supervisor uses the state directory until its end.
+    wait("the end of the supervisor", || place.run(&["confirm"]).stderr.contains("undone at"));
+}
+
+#[test]
+fn changes_are_undone_although_the_supervisor_was_killed() {
+    let (place, site) = place();
+    let running = begin(&place, &site, "1s");
+    let directory = place.path().join("state").display().to_string();
+    let killed =
+        std::process::Command::new("pkill").args(["-9", "-f", &format!("{directory} confirm --supervise")]).status();
+    assert!(killed.unwrap().success());
+    assert_eq!(code(running), Some(5));
+    assert!(is_as_before(&place));
+}
+
+#[test]
+fn undo_can_be_requested_at_once() {
+    let (place, site) = place();
+    let running = begin(&place, &site, "10m");
+    assert_eq!(place.run(&["confirm", "--undo"]).code, 0);
+    assert_eq!(code(running), Some(5));
+    assert!(is_as_before(&place));
+}
+
+#[test]
+fn health_command_confirms() {
+    let (place, site) = place();
+    let healthy = format!("grep -q new {}/a", place.path().display());
+    let ended = place.run(&["apply", "--health", &healthy, &site]);
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(content(&place.path().join("a")), "new\n");
+    std::fs::write(place.path().join("a"), "old\n").unwrap();
+    let sick = place.run(&["apply", "--health", "false", "--confirm-within", "1s", &site]);
+    assert_eq!(sick.code, 5, "{}", sick.stderr);
+    assert_eq!(content(&place.path().join("a")), "old\n");
+}
+
+#[test]
+fn changes_of_an_earlier_boot_are_undone_at_once() {
+    let (place, site) = place();
+    let running = begin(&place, &site, "10m");
+    let directory = place.path().join("state").display().to_string();
+    for signal in [format!("{directory} confirm --supervise"), site.clone()] {
+        std::process::Command::new("pkill").args(["-9", "-f", &signal]).status().unwrap();
+    }
+    running.end();
+    // After a reboot, the id of the boot is another one.
+    let path = place.path().join("state/confirmation.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    std::fs::write(&path, text.replace(boot.trim(), "00000000-0000-0000-0000-000000000000")).unwrap();
+    let supervised = place.run(&["confirm", "--supervise"]);
+    assert_eq!(supervised.code, 0, "{} {}", supervised.stdout, supervised.stderr);
+    assert!(is_as_before(&place));
+}
+
+#[test]
+fn invalid_manifest_leaves_nothing_to_confirm() {
+    let (place, _) = place();
+    let wrong = place.file("wrong.yaml", "resources: {file: {/a: {mode: 9}}}\n");
+    assert_eq!(place.run(&["apply", "--confirm-within", "10m", &wrong]).code, 1);
+    assert!(place.run(&["confirm"]).stderr.contains("no apply waits"));
+    let ended = place.run(&["apply", "--confirm-within", "60", &wrong]);
+    assert!(ended.code == 1 && ended.stderr.contains("90s, 10m or 1h"), "{}", ended.stderr);
+}

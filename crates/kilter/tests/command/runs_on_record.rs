@@ -1,0 +1,291 @@
+//! The history of runs: records, questions, and a history that cannot be written.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value as Json;
+
+use crate::run::{Running, content, wait};
+use crate::support::*;
+
+/// Declares files with contents, each on a line of its own.
+fn declare(place: &Place, files: &[(&str, &str)]) -> String {
+    let directory = place.path().display();
+    let line = |(name, content): &(&str, &str)| {
+        format!("    {directory}/{name}: {{ content: \"{content}\\n\", mode: \"0644\" }}\n")
+    };
+    place.file("site.yaml", format!("resources:\n  file:\n{}", files.iter().map(line).collect::<String>()))
+}
+
+fn apply(place: &Place, files: &[(&str, &str)]) {
+    let manifest = declare(place, files);
+    let ended = place.run(&["apply", &manifest]);
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+}
+
+/// Returns the lines of a JSON output.
+fn lines(ended: &Ended) -> Vec<Json> {
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn runs(place: &Place, options: &[&str]) -> Vec<Json> {
+    lines(&place.run(&[&["history", "--format", "json"], options].concat()))
+}
+
+fn timeline(place: &Place, name: &str) -> Vec<Json> {
+    let resource = format!("file[{}/{name}]", place.path().display());
+    lines(&place.run(&["history", &resource, "--format", "json"]))
+}
+
+#[test]
+fn edit_is_intentional_and_drift_is_corrective() {
+    let place = Place::new();
+    apply(&place, &[("a", "one"), ("b", "one")]);
+    // A drift of one attribute, and an edit of another file.
+    std::fs::set_permissions(place.path().join("a"), PermissionsExt::from_mode(0o666)).unwrap();
+    apply(&place, &[("a", "one"), ("b", "two")]);
+    // An edit of the content and a drift of the mode of one file.
+    std::fs::set_permissions(place.path().join("a"), PermissionsExt::from_mode(0o600)).unwrap();
+    apply(&place, &[("a", "three"), ("b", "two")]);
+    let corrective = |event: &Json| event["corrective"].clone();
+    assert_eq!(timeline(&place, "a").iter().map(corrective).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(timeline(&place, "b").iter().map(corrective).collect::<Vec<_>>(), [false, false]);
+    let last = &timeline(&place, "a")[0];
+    let changes: Vec<(&str, bool)> = last["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| (change["attribute"].as_str().unwrap(), change["corrective"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(changes, [("content", false), ("mode", true)]);
+    assert_eq!((&last["changes"][1]["old"], &last["changes"][1]["new"]), (&"0600".into(), &"0644".into()));
+    assert!(last["place"].as_str().unwrap().ends_with("/site.yaml:3"), "{last}");
+    assert_eq!(runs(&place, &["--corrective"]).len(), 1);
+    assert_eq!(runs(&place, &[]).len(), 3);
+    let drift = lines(&place.run(&["history", "drift", "--format", "json"]));
+    assert_eq!((drift.len(), &drift[0]["repairs"]), (1, &1.into()));
+}
+
+#[test]
+fn change_that_failed_at_first_is_intentional() {
+    let place = Place::new();
+    let manifest =
+        place.file("site.yaml", format!("resources: {{file: {{{0}/d/f: {{content: x}}}}}}\n", place.path().display()));
+    assert_eq!(place.run(&["apply", &manifest]).code, 4);
+    std::fs::create_dir(place.path().join("d")).unwrap();
+    assert_eq!(place.run(&["apply", &manifest]).code, 0);
+    let events = timeline(&place, "d/f");
+    let seen: Vec<(&str, &Json)> =
+        events.iter().map(|event| (event["status"].as_str().unwrap(), &event["corrective"])).collect();
+    assert_eq!(seen, [("changed", &false.into()), ("failed", &Json::Null)]);
+    assert_eq!(runs(&place, &["--failed"]).len(), 1);
+}
+
+#[test]
+fn runs_without_changes_are_counted_with_the_run_before() {
+    let place = Place::new();
+    apply(&place, &[("a", "one")]);
+    (0..3).for_each(|_| apply(&place, &[("a", "one")]));
+    let all = runs(&place, &[]);
+    assert_eq!((all.len(), &all[0]["repeated"]["count"]), (1, &3.into()));
+    let shown = place.run(&["history"]);
+    assert!(shown.stdout.contains("1 changed; 3 more runs without changes until"), "{}", shown.stdout);
+    // Other declarations are another record, even without a change.
+    std::fs::write(place.path().join("b"), "two\n").unwrap();
+    std::fs::set_permissions(place.path().join("b"), PermissionsExt::from_mode(0o644)).unwrap();
+    apply(&place, &[("a", "one"), ("b", "two")]);
+    assert_eq!(runs(&place, &[]).len(), 2);
+}
+
+#[test]
+fn blame_names_run_user_line_and_commit() {
+    let place = Place::new();
+    let git = place.path().join(".git");
+    std::fs::create_dir_all(git.join("refs/heads")).unwrap();
+    std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::write(git.join("refs/heads/main"), "0123456789abcdef0123456789abcdef01234567\n").unwrap();
+    apply(&place, &[("a", "one"), ("b", "one")]);
+    apply(&place, &[("a", "one"), ("b", "two")]);
+    let resource = format!("file[{}/b]", place.path().display());
+    let ended = place.run(&["blame", &resource, "--format", "json"]);
+    let origins: Json = serde_json::from_str(&ended.stdout).unwrap();
+    let content = &origins[0];
+    assert_eq!((&content["attribute"], &content["value"]), (&"content".into(), &"two\n".into()));
+    assert_eq!(content["commit"], "0123456789abcdef0123456789abcdef01234567");
+    assert!(content["place"].as_str().unwrap().ends_with("/site.yaml:4"), "{content}");
+    assert_eq!(content["command"], "apply");
+    let user = std::process::Command::new("id").arg("-un").output().unwrap();
+    assert!(content["user"].as_str().unwrap().ends_with(String::from_utf8_lossy(&user.stdout).trim()), "{content}");
+    let attributes: Vec<&str> =
+        origins.as_array().unwrap().iter().map(|one| one["attribute"].as_str().unwrap()).collect();
+    assert_eq!(attributes, ["content", "ensure", "mode"]);
+    let of_one = place.run(&["blame", &resource, "mode"]);
+    assert!(of_one.stdout.contains("0644") && !of_one.stdout.contains("two"), "{}", of_one.stdout);
+    let unknown = place.run(&["blame", "file[/never]"]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("does not contain file[/never]"), "{}", unknown.stderr);
+}
+
+#[test]
+fn difference_between_times_leaves_out_values_that_came_back() {
+    let place = Place::new();
+    apply(&place, &[("a", "one"), ("b", "one")]);
+    let from = runs(&place, &[])[0]["ended"].as_str().unwrap().to_owned();
+    apply(&place, &[("a", "two"), ("b", "two")]);
+    apply(&place, &[("a", "three"), ("b", "one")]);
+    let ended = place.run(&["history", "diff", &from, "--format", "json"]);
+    let found: Json = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(found["resources"].as_array().unwrap().len(), 1, "{found}");
+    let change = &found["resources"][0]["changes"][0];
+    assert_eq!((&change["old"], &change["new"], &change["changes"]), (&"one\n".into(), &"three\n".into(), &2.into()));
+}
+
+#[test]
+fn held_machine_records_repairs_and_edits() {
+    let place = Place::new();
+    let manifest = declare(&place, &[("a", "one")]);
+    let running = Running::begin(&place, &[&manifest]);
+    let a = place.path().join("a");
+    wait("the first content", || a.exists());
+    let events = || place.run(&["history", "export"]).stdout.matches("\"kind\":\"outcome\"").count();
+    wait("the record of the creation", || events() == 1);
+    std::fs::write(&a, "drifted\n").unwrap();
+    wait("the record of the repair", || events() == 2);
+    declare(&place, &[("a", "two")]);
+    wait("the record of the edit", || events() == 3);
+    running.terminate();
+    running.end();
+    let corrective = |event: &Json| event["corrective"].clone();
+    assert_eq!(timeline(&place, "a").iter().map(corrective).collect::<Vec<_>>(), [false, true, false]);
+    let all = runs(&place, &[]);
+    assert_eq!((all.len(), &all[0]["command"], &all[0]["state"]), (1, &"run".into(), &"ended".into()));
+    assert_eq!(all[0]["counts"]["corrected"], 1);
+}
+
+#[test]
+fn secret_is_nowhere_in_the_state_directory_and_in_no_output() {
+    const SECRET: &str = "planted-secret-of-the-test";
+    let place = Place::new();
+    let directory = place.path().display();
+    let file = place.path().join("s");
+    std::fs::write(&file, format!("{SECRET} before\n")).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let manifest = place.file(
+        "site.yaml",
+        format!(
+            "resources:\n  file:\n    {directory}/s: {{ content: {{ sensitive: \"{SECRET}\\n\" }} }}\n  exec:\n    \
+             fails:\n      command: [/bin/sh, -c, 'echo $TOKEN >&2; exit 3']\n      environment: {{ TOKEN: {{ sensitive: {SECRET} }} }}\n"
+        ),
+    );
+    let ended = place.run(&["apply", &manifest]);
+    assert_eq!(ended.code, 4, "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(content(&file), format!("{SECRET}\n"));
+    for words in [&["history", "show", "last"][..], &["history", "export"], &["history", "export", "--format", "csv"]] {
+        let shown = place.run(words);
+        assert!(shown.code == 0 && !shown.stdout.contains(SECRET), "{words:?}: {}", shown.stdout);
+    }
+    let mut files = 0;
+    for entry in std::fs::read_dir(place.path().join("state/history")).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()));
+        files += 1;
+    }
+    assert!(files >= 1);
+    // The saved state is complete although it is encrypted.
+    assert_eq!(place.run(&["undo", &format!("file[{directory}/s]")]).code, 0);
+    assert_eq!(content(&file), format!("{SECRET} before\n"));
+}
+
+#[test]
+fn history_that_cannot_be_written_ends_a_run_before_its_first_change() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path().join("state")).unwrap();
+    std::fs::set_permissions(place.path().join("state"), PermissionsExt::from_mode(0o700)).unwrap();
+    place.file("state/history", "in the way");
+    let manifest = declare(&place, &[("a", "one"), ("b", "one")]);
+    let ended = place.run(&["apply", &manifest]);
+    assert_eq!(ended.code, 4, "{} {}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("--without-history"), "{}", ended.stdout);
+    assert!(!place.path().join("a").exists() && !place.path().join("b").exists());
+    assert_eq!(place.run(&["apply", "--without-history", &manifest]).code, 0);
+    assert_eq!(content(&place.path().join("a")), "one\n");
+    // A machine that is held is repaired in any case.
+    std::fs::write(place.path().join("a"), "drifted\n").unwrap();
+    let running = Running::begin(&place, &[&manifest]);
+    wait("the repair", || content(&place.path().join("a")) == "one\n");
+    wait("the warning", || running.told("this run is not recorded") > 0);
+    running.terminate();
+    running.end();
+}
+
+#[test]
+fn tampering_is_found_and_the_head_can_be_kept_elsewhere() {
+    let place = Place::new();
+    apply(&place, &[("a", "one")]);
+    let verified = place.run(&["history", "verify"]);
+    let head = verified.stdout.lines().find_map(|line| line.strip_prefix("head ")).unwrap().to_owned();
+    apply(&place, &[("a", "two")]);
+    assert_eq!(place.run(&["history", "verify", "--expect", &head]).code, 0);
+    let other = place.run(&["history", "verify", "--expect", "01234567"]);
+    assert!(other.code == 4 && other.stderr.contains("does not contain the head"), "{}", other.stderr);
+    let database = place.path().join("state/history/history.db");
+    let sql = "UPDATE event SET body = replace(body, 'two', 'one')";
+    assert!(std::process::Command::new("sqlite3").arg(&database).arg(sql).status().unwrap().success());
+    let found = place.run(&["history", "verify"]);
+    assert!(found.code == 4 && found.stderr.contains("changed after the history was written"), "{}", found.stderr);
+}
+
+#[test]
+fn run_that_was_killed_is_marked_and_its_history_is_whole() {
+    let mut random = fastrand::Rng::with_seed(23);
+    let mut cut_off = 0;
+    let place = Place::new();
+    let names: Vec<String> = (0..200).map(|at| format!("f{at}")).collect();
+    for round in 0..12 {
+        let text = format!("round {round}");
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
+        let manifest = declare(&place, &files);
+        let mut command = place.command(&["apply", "-q", &manifest]);
+        let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+        // The kill comes after a number of changed files, not after a time.
+        let at = place.path().join(&names[random.usize(..names.len())]);
+        let expected = format!("{text}\n");
+        while std::fs::read_to_string(&at).unwrap_or_default() != expected && child.try_wait().unwrap().is_none() {
+            std::hint::spin_loop();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(place.run(&["history", "verify"]).code, 0, "round {round}");
+        cut_off += runs(&place, &["-n", "1"]).iter().filter(|run| run["state"] == "cut_off").count();
+    }
+    assert!(cut_off > 0);
+    assert!(place.run(&["history"]).stdout.contains("cut off"));
+    // What the last run changed is restored, however far it came.
+    assert_eq!(place.run(&["undo", "last", "-q"]).code, 0);
+    let texts: std::collections::BTreeSet<String> =
+        names.iter().map(|name| content(&place.path().join(name))).collect();
+    assert!(texts.iter().all(|text| text != "round 11\n"), "{texts:?}");
+}
+
+#[test]
+fn questions_without_a_history_and_invalid_ones_are_answered_with_a_hint() {
+    let place = Place::new();
+    for words in [&["history"][..], &["history", "show", "last"], &["undo", "last"], &["blame", "file[/a]"]] {
+        let ended = place.run(words);
+        assert!(ended.code == 1 && ended.stderr.contains("there is no history in"), "{words:?}: {}", ended.stderr);
+    }
+    assert!(!place.path().join("state").exists());
+    apply(&place, &[("a", "one")]);
+    for (words, expected) in [
+        (&["history", "show", "99"][..], "there is no run 99"),
+        (&["history", "show", "x"], "`x` is no run"),
+        (&["history", "--since", "soon"], "`soon` is no time"),
+        (&["history", "motd"], "`motd` is no resource"),
+        (&["history", "diff", "now", "yesterday"], "the first time is later"),
+        (&["undo"], "what to undo is missing"),
+        (&["undo", "last", "--to", "1h"], "--to names the time of a resource"),
+        (&["confirm"], "no apply waits for a confirmation"),
+    ] {
+        let ended = place.run(words);
+        assert!(ended.code == 1 && ended.stderr.contains(expected), "{words:?}: {}", ended.stderr);
+    }
+}

@@ -1,0 +1,89 @@
+//! `kilter undo`.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::run::content;
+use crate::support::*;
+
+fn manifest(place: &Place, resources: &str) -> String {
+    place.file("site.yaml", format!("resources:\n{resources}").replace("DIR", &place.path().display().to_string()))
+}
+
+#[test]
+fn undo_restores_content_mode_links_and_absence_in_reverse_order() {
+    let place = Place::new();
+    let path = |name: &str| place.path().join(name);
+    std::fs::write(path("old"), [b'x', 0, 255, b'\n']).unwrap();
+    std::fs::set_permissions(path("old"), PermissionsExt::from_mode(0o640)).unwrap();
+    symlink("somewhere", path("link")).unwrap();
+    std::fs::write(path("gone"), "kept\n").unwrap();
+    std::fs::write(path("big"), vec![7; 200_000]).unwrap();
+    let site = manifest(
+        &place,
+        "  file:\n    DIR/old: { content: new, mode: '0600' }\n    DIR/link: { ensure: link, target: elsewhere }\n    \
+         DIR/gone: { ensure: absent }\n    DIR/d: { ensure: directory }\n    DIR/d/e: { ensure: directory }\n    \
+         DIR/d/e/f: { content: new }\n    DIR/big: { content: small }\n",
+    );
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    let planned = place.run(&["undo", "last", "--noop"]);
+    assert_eq!(planned.code, 2, "{} {}", planned.stdout, planned.stderr);
+    assert!(planned.stdout.contains("7 resources: 7 to change") && path("d/e/f").exists(), "{}", planned.stdout);
+    let ended = place.run(&["undo", "last"]);
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(std::fs::read(path("old")).unwrap(), [b'x', 0, 255, b'\n']);
+    assert_eq!(std::fs::metadata(path("old")).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(std::fs::read_link(path("link")).unwrap().to_str(), Some("somewhere"));
+    assert_eq!(content(&path("gone")), "kept\n");
+    assert_eq!(std::fs::read(path("big")).unwrap(), vec![7; 200_000]);
+    assert!(!path("d").exists());
+    // The undo is a run, and can be undone.
+    assert_eq!(place.run(&["undo", "last"]).code, 0);
+    assert_eq!((content(&path("old")), content(&path("d/e/f"))), ("new".to_owned(), "new".to_owned()));
+    // An apply after an undo repairs no drift.
+    assert_eq!(place.run(&["undo", "last"]).code, 0);
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    assert!(place.run(&["history", "-n", "1"]).stdout.contains("7 changed"));
+}
+
+#[test]
+fn changes_that_cannot_be_undone_are_named_before_anything_is_done() {
+    let place = Place::new();
+    let site = manifest(
+        &place,
+        "  file:\n    DIR/a: { content: new }\n  exec:\n    run:\n      command: [/bin/touch, DIR/t]\n      creates: DIR/t\n",
+    );
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    let refused = place.run(&["undo", "last"]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    for expected in ["cannot be undone: exec[run]", "1 of 2 changes cannot be undone; nothing was changed", "--partly"]
+    {
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    }
+    assert!(place.path().join("a").exists());
+    assert_eq!(place.run(&["undo", "last", "--partly"]).code, 0);
+    assert!(!place.path().join("a").exists() && place.path().join("t").exists());
+}
+
+#[test]
+fn run_whose_resources_were_changed_again_is_not_undone_over_the_later_change() {
+    let place = Place::new();
+    let file = place.path().join("a");
+    let apply = |text: &str| {
+        let site = manifest(&place, &format!("  file:\n    DIR/a: {{ content: {text} }}\n"));
+        assert_eq!(place.run(&["apply", &site]).code, 0);
+    };
+    ["one", "two", "three"].into_iter().for_each(apply);
+    let listed = place.run(&["history", "--format", "json"]).stdout;
+    let oldest: serde_json::Value = serde_json::from_str(listed.lines().last().unwrap()).unwrap();
+    let refused = place.run(&["undo", &oldest["run"].to_string()]);
+    assert!(refused.code == 1 && refused.stderr.contains("has changed it again"), "{}", refused.stderr);
+    assert_eq!(content(&file), "three");
+    let resource = format!("file[{}]", file.display());
+    assert_eq!(place.run(&["undo", &resource]).code, 0);
+    assert_eq!(content(&file), "two");
+    let time = oldest["ended"].as_str().unwrap();
+    assert_eq!(place.run(&["undo", &resource, "--to", time]).code, 0);
+    assert_eq!(content(&file), "one");
+    assert_eq!(place.run(&["undo", "--to", "1h"]).code, 0);
+    assert!(!file.exists());
+}

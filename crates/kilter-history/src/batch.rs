@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params}
 
 use crate::error::HistoryError;
 use crate::event::{EventId, EventKind, NewEvent, ResourceKey, RunId};
-use crate::link::{DIGEST, Digest, Link, Row};
+use crate::link::{DIGEST, Digest, EventColumns, Link};
 use crate::store::History;
 
 /// Transaction that adds events and one link of the chain. Without [`Batch::commit`] it adds nothing.
@@ -78,7 +78,7 @@ impl Batch<'_> {
             .and_then(|mut statement| statement.execute(row));
         inserted.map_err(|error| self.error(&error))?;
         let resource = event.resource.map_or(("", ""), |resource| (resource.type_name, resource.title));
-        let row = Row { id, run: run.0, at: event.at, kind: event.kind.word(), resource, body: &body };
+        let row = EventColumns { id, run: run.0, at: event.at, kind: event.kind.word(), resource, body: &body };
         self.link.get_or_insert_with(|| Link::after(&[0; DIGEST])).add(&row);
         self.last = id;
         Ok(EventId(id))

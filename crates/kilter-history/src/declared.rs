@@ -18,9 +18,9 @@ pub struct AttributeDigest {
     pub value: u64,
 }
 
-/// Declaration of a resource in the last run.
+/// KnownDeclaration of a resource in the last run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declaration {
+pub struct KnownDeclaration {
     /// Digests of its attributes.
     pub digests: Vec<AttributeDigest>,
     /// Run that found this declaration first.
@@ -61,7 +61,7 @@ impl History {
     ///
     /// # Errors
     /// If the database cannot be read.
-    pub fn declarations(&self, origin: &str) -> Result<HashMap<(String, String), Declaration>, HistoryError> {
+    pub fn declarations(&self, origin: &str) -> Result<HashMap<(String, String), KnownDeclaration>, HistoryError> {
         let read = || {
             let mut statement = self.db.prepare_cached(
                 "SELECT resource.type, resource.title, digests, run, settled FROM declared
@@ -69,7 +69,7 @@ impl History {
             )?;
             let rows = statement.query_map([origin], |row| {
                 let digests = unpacked(row.get_ref(2)?.as_blob()?);
-                let declaration = Declaration { digests, run: RunId(row.get(3)?), is_settled: row.get(4)? };
+                let declaration = KnownDeclaration { digests, run: RunId(row.get(3)?), is_settled: row.get(4)? };
                 Ok(((row.get(0)?, row.get(1)?), declaration))
             })?;
             rows.collect::<rusqlite::Result<_>>()

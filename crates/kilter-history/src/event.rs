@@ -74,7 +74,7 @@ pub struct ResourceKey<'a> {
     pub name: &'a str,
 }
 
-/// Event to write.
+/// HistoryEvent to write.
 #[derive(Clone, Copy, Debug)]
 pub struct NewEvent<'a> {
     /// Time in milliseconds since 1970.
@@ -87,9 +87,9 @@ pub struct NewEvent<'a> {
     pub body: &'a Json,
 }
 
-/// Event of the history.
+/// HistoryEvent of the history.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct HistoryEvent {
     /// Number.
     pub id: EventId,
     /// Run of the event.

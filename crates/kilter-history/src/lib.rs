@@ -6,7 +6,7 @@
 //! The crate knows neither resource types nor the engine: the body of an event is JSON that the command writes and reads. It never receives a secret:
 //! the command redacts the values, and encrypts saved states.
 //!
-//! *Start from* [`History`], [`Batch`] and [`Event`].
+//! *Start from* [`History`], [`Batch`] and [`HistoryEvent`].
 
 mod batch;
 mod declared;
@@ -19,9 +19,9 @@ mod store;
 mod verify;
 
 pub use batch::Batch;
-pub use declared::{AttributeDigest, Declaration};
+pub use declared::{AttributeDigest, KnownDeclaration};
 pub use error::HistoryError;
-pub use event::{Event, EventId, EventKind, NewEvent, ResourceKey, RunId};
+pub use event::{EventId, EventKind, HistoryEvent, NewEvent, ResourceKey, RunId};
 pub use link::{hexadecimal, sha256};
 pub use query::{Order, RunRecord, Selection};
 pub use retention::{Removed, Retention};

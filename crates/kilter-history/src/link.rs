@@ -12,7 +12,7 @@ pub(crate) type Digest = [u8; DIGEST];
 pub(crate) struct Link(Context);
 
 /// Stored columns of an event.
-pub(crate) struct Row<'a> {
+pub(crate) struct EventColumns<'a> {
     pub(crate) id: i64,
     pub(crate) run: i64,
     pub(crate) at: i64,
@@ -31,7 +31,7 @@ impl Link {
     }
 
     /// Adds an event. Each text has its length, so that different events have different bytes.
-    pub(crate) fn add(&mut self, row: &Row<'_>) {
+    pub(crate) fn add(&mut self, row: &EventColumns<'_>) {
         for number in [row.id, row.run, row.at] {
             self.0.update(&number.to_le_bytes());
         }

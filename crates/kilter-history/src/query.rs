@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use crate::error::HistoryError;
-use crate::event::{Event, EventId, EventKind, RunId};
+use crate::event::{EventId, EventKind, HistoryEvent, RunId};
 use crate::store::History;
 
 /// Order of events.
@@ -49,10 +49,10 @@ impl Selection {
 pub struct RunRecord {
     /// Number of the run.
     pub id: RunId,
-    /// Event that begins it.
-    pub begin: Event,
-    /// Event that ends it; none if it is under way or was cut off.
-    pub end: Option<Event>,
+    /// HistoryEvent that begins it.
+    pub begin: HistoryEvent,
+    /// HistoryEvent that ends it; none if it is under way or was cut off.
+    pub end: Option<HistoryEvent>,
 }
 
 /// Columns of an event, for [`event`].
@@ -61,14 +61,14 @@ const COLUMNS: &str = "event.id, event.run, event.at, event.kind, resource.type,
 /// Tables of an event, for [`event`].
 const TABLES: &str = "event LEFT JOIN resource ON resource.id = event.resource";
 
-fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
+fn event(row: &Row<'_>) -> rusqlite::Result<HistoryEvent> {
     let kind: String = row.get(3)?;
     let kind = EventKind::of(&kind).ok_or(rusqlite::Error::InvalidQuery)?;
     let resource: Option<String> = row.get(4)?;
     let resource = resource.map(|type_name| Ok::<_, rusqlite::Error>((type_name, row.get(5)?))).transpose()?;
     let body = row.get_ref(6)?.as_str()?;
     let body = serde_json::from_str(body).map_err(|_| rusqlite::Error::InvalidQuery)?;
-    Ok(Event { id: EventId(row.get(0)?), run: RunId(row.get(1)?), at: row.get(2)?, kind, resource, body })
+    Ok(HistoryEvent { id: EventId(row.get(0)?), run: RunId(row.get(1)?), at: row.get(2)?, kind, resource, body })
 }
 
 impl History {
@@ -112,7 +112,7 @@ impl History {
         find().map_err(|error: rusqlite::Error| self.error(&error))
     }
 
-    fn event_at(&self, id: i64) -> rusqlite::Result<Option<Event>> {
+    fn event_at(&self, id: i64) -> rusqlite::Result<Option<HistoryEvent>> {
         let sql = format!("SELECT {COLUMNS} FROM {TABLES} WHERE event.id = ?1");
         self.db.prepare_cached(&sql)?.query_row([id], event).optional()
     }
@@ -121,7 +121,11 @@ impl History {
     ///
     /// # Errors
     /// If the database cannot be read.
-    pub fn events_of(&self, run: RunId, visit: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<(), HistoryError> {
+    pub fn events_of(
+        &self,
+        run: RunId,
+        visit: &mut dyn FnMut(HistoryEvent) -> ControlFlow<()>,
+    ) -> Result<(), HistoryError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM {TABLES} WHERE event.run = ?1 AND event.id >= ?1
              AND event.id <= coalesce((SELECT ended FROM run WHERE id = ?1), 9223372036854775807) ORDER BY event.id"
@@ -136,7 +140,7 @@ impl History {
     pub fn events(
         &self,
         selection: &Selection,
-        visit: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(HistoryEvent) -> ControlFlow<()>,
     ) -> Result<(), HistoryError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM {TABLES} WHERE event.id > ?1 AND event.at >= ?2 AND event.at < ?3 ORDER BY event.id {}",
@@ -182,7 +186,7 @@ impl History {
         type_name: &str,
         title: &str,
         selection: &Selection,
-        visit: &mut dyn FnMut(Event) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(HistoryEvent) -> ControlFlow<()>,
     ) -> Result<(), HistoryError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM {TABLES}

@@ -5,13 +5,13 @@ use serde_json::Value as Json;
 
 use crate::error::HistoryError;
 use crate::event::EventKind;
-use crate::link::{DIGEST, Digest, Link, Row, hexadecimal};
+use crate::link::{DIGEST, Digest, EventColumns, Link, hexadecimal};
 use crate::store::History;
 
 /// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 20;
 
-/// Events between two numbers, with the columns of a [`Row`].
+/// Events between two numbers, with the columns of a [`EventColumns`].
 const ROWS: &str =
     "SELECT event.id, event.run, event.at, event.kind, coalesce(type, ''), coalesce(title, ''), event.body
      FROM event LEFT JOIN resource ON resource.id = event.resource
@@ -24,7 +24,7 @@ pub(crate) fn kept_digest(db: &Connection, through: i64) -> rusqlite::Result<Dig
     let mut rows = events.query(params![0, through])?;
     while let Some(row) = rows.next()? {
         let text = |at: usize| row.get_ref(at)?.as_str().map_err(rusqlite::Error::from);
-        link.add(&Row {
+        link.add(&EventColumns {
             id: row.get(0)?,
             run: row.get(1)?,
             at: row.get(2)?,
@@ -107,7 +107,7 @@ impl History {
                     if text(3)? == EventKind::Pruned.word() {
                         removal = serde_json::from_str(text(6)?).ok();
                     }
-                    link.add(&Row {
+                    link.add(&EventColumns {
                         id,
                         run: row.get(1)?,
                         at: row.get(2)?,

@@ -1,12 +1,13 @@
 //! The store: events, the chain, removal, damage.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use kilter_history::{
-    AttributeDigest, Event, EventKind, FILE_NAME, History, HistoryError, NewEvent, Order, ResourceKey, Retention,
-    RunId, Selection,
+    AttributeDigest, EventKind, FILE_NAME, History, HistoryError, HistoryEvent, NewEvent, Order, ResourceKey,
+    Retention, RunId, Selection,
 };
 use serde_json::{Value as Json, json};
 
@@ -30,7 +31,7 @@ fn run(history: &mut History, at: i64, titles: &[&str]) -> RunId {
     run
 }
 
-fn all(history: &History) -> Vec<Event> {
+fn all(history: &History) -> Vec<HistoryEvent> {
     let mut events = Vec::new();
     let selection = Selection { order: Order::Ascending, ..Selection::default() };
     let mut add = |event| {
@@ -43,7 +44,7 @@ fn all(history: &History) -> Vec<Event> {
 
 fn timeline(history: &History, title: &str) -> Vec<Json> {
     let mut bodies = Vec::new();
-    let mut add = |event: Event| {
+    let mut add = |event: HistoryEvent| {
         bodies.push(event.body);
         ControlFlow::Continue(())
     };
@@ -81,7 +82,7 @@ fn events_are_read_back_in_both_orders_and_by_resource() {
     history.runs(&Selection::default(), &mut add).unwrap();
     assert_eq!(runs, [(second, 2000, Some(json!({"changed": 1}))), (first, 1000, Some(json!({"changed": 2})))]);
     let mut of_first = Vec::new();
-    let mut add = |event: Event| {
+    let mut add = |event: HistoryEvent| {
         of_first.push(event.kind);
         ControlFlow::Continue(())
     };

@@ -23,7 +23,7 @@ const SIZE: usize = 1024;
 
 /// State of a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ConfirmationStage {
     /// The changes are being made.
     Applying,
     /// The changes are made, and wait for the confirmation.
@@ -38,31 +38,37 @@ pub(crate) enum Stage {
     Failed,
 }
 
-impl Stage {
-    const ALL: [Stage; 6] =
-        [Stage::Applying, Stage::Waiting, Stage::Confirmed, Stage::Undoing, Stage::Undone, Stage::Failed];
+impl ConfirmationStage {
+    const ALL: [ConfirmationStage; 6] = [
+        ConfirmationStage::Applying,
+        ConfirmationStage::Waiting,
+        ConfirmationStage::Confirmed,
+        ConfirmationStage::Undoing,
+        ConfirmationStage::Undone,
+        ConfirmationStage::Failed,
+    ];
 
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Stage::Applying => "applying",
-            Stage::Waiting => "waiting",
-            Stage::Confirmed => "confirmed",
-            Stage::Undoing => "undoing",
-            Stage::Undone => "undone",
-            Stage::Failed => "failed",
+            ConfirmationStage::Applying => "applying",
+            ConfirmationStage::Waiting => "waiting",
+            ConfirmationStage::Confirmed => "confirmed",
+            ConfirmationStage::Undoing => "undoing",
+            ConfirmationStage::Undone => "undone",
+            ConfirmationStage::Failed => "failed",
         }
     }
 
     /// Returns true if a confirmation can still change the result.
     pub(crate) fn is_open(self) -> bool {
-        matches!(self, Stage::Applying | Stage::Waiting)
+        matches!(self, ConfirmationStage::Applying | ConfirmationStage::Waiting)
     }
 }
 
 /// Confirmation in its current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Confirmation {
-    pub(crate) stage: Stage,
+    pub(crate) stage: ConfirmationStage,
     /// Process of the apply.
     pub(crate) pid: u32,
     /// Start time of this process in ticks since the boot.
@@ -120,7 +126,7 @@ impl Confirmation {
     fn of_json(json: &Json) -> Option<Confirmation> {
         let word = json["stage"].as_str()?;
         Some(Confirmation {
-            stage: Stage::ALL.into_iter().find(|stage| stage.word() == word)?,
+            stage: ConfirmationStage::ALL.into_iter().find(|stage| stage.word() == word)?,
             pid: u32::try_from(json["pid"].as_u64()?).ok()?,
             started: json["started"].as_u64()?,
             boot: json["boot"].as_str()?.to_owned(),
@@ -161,7 +167,7 @@ impl ConfirmationFile {
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
         let file = ConfirmationFile { file: options.open(ConfirmationFile::path(state_dir))? };
         let pid = std::process::id();
-        let stage = Stage::Applying;
+        let stage = ConfirmationStage::Applying;
         let at = milliseconds(SystemTime::now());
         file.write(&Confirmation { stage, pid, started: started(pid), boot: boot(), within, after, at })?;
         File::open(state_dir)?.sync_all()?;
@@ -184,7 +190,11 @@ impl ConfirmationFile {
     }
 
     /// Changes the stage if it is one of `from`; returns the stage before. Other processes wait meanwhile.
-    pub(crate) fn change(&self, from: &[Stage], to: Stage) -> io::Result<Option<Stage>> {
+    pub(crate) fn change(
+        &self,
+        from: &[ConfirmationStage],
+        to: ConfirmationStage,
+    ) -> io::Result<Option<ConfirmationStage>> {
         rustix::fs::flock(&self.file, FlockOperation::LockExclusive)?;
         let changed = match self.read() {
             None => Ok(None),
@@ -210,15 +220,18 @@ mod tests {
         let file = ConfirmationFile::begin(place.path(), Duration::from_secs(60), EventId(7)).unwrap();
         let path = ConfirmationFile::path(place.path());
         let state = file.read().unwrap();
-        assert_eq!((state.stage, state.after, state.within), (Stage::Applying, EventId(7), Duration::from_secs(60)));
+        assert_eq!(
+            (state.stage, state.after, state.within),
+            (ConfirmationStage::Applying, EventId(7), Duration::from_secs(60))
+        );
         assert!(state.is_applying() && !state.is_of_earlier_boot());
-        let open = [Stage::Applying, Stage::Waiting];
-        assert_eq!(file.change(&open, Stage::Confirmed).unwrap(), Some(Stage::Applying));
-        assert_eq!(file.change(&open, Stage::Undoing).unwrap(), Some(Stage::Confirmed));
-        assert_eq!(file.read().unwrap().stage, Stage::Confirmed);
+        let open = [ConfirmationStage::Applying, ConfirmationStage::Waiting];
+        assert_eq!(file.change(&open, ConfirmationStage::Confirmed).unwrap(), Some(ConfirmationStage::Applying));
+        assert_eq!(file.change(&open, ConfirmationStage::Undoing).unwrap(), Some(ConfirmationStage::Confirmed));
+        assert_eq!(file.read().unwrap().stage, ConfirmationStage::Confirmed);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), SIZE as u64);
         std::fs::write(&path, "garbage").unwrap();
-        assert_eq!((file.read(), file.change(&open, Stage::Confirmed).unwrap()), (None, None));
+        assert_eq!((file.read(), file.change(&open, ConfirmationStage::Confirmed).unwrap()), (None, None));
     }
 
     #[test]

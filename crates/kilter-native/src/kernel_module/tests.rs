@@ -159,16 +159,16 @@ fn preview_finds_failures_that_are_certain() {
     let none = kilter_provider::NoPendingChanges;
     assert_eq!(preview("loop", &present, &none), "");
     assert_eq!(preview("missing", &present, &none), "modprobe failed with exit code 1");
-    assert_eq!(preview("missing", &present, &Kernel), "", "a declared file may bring the module");
+    assert_eq!(preview("missing", &present, &ModuleBench), "", "a declared file may bring the module");
     assert!(preview("ext4", &absent, &none).contains("a part of the kernel"));
     assert_eq!(bench.calls(), ["--dry-run -- loop"]);
     assert_eq!(bench.read(BOOT), "(none)");
 }
 
 /// A run that writes modules of the kernel.
-struct Kernel;
+struct ModuleBench;
 
-impl kilter_provider::PreviewContext for Kernel {
+impl kilter_provider::PreviewContext for ModuleBench {
     fn may_change_before(&self, _: &str) -> bool {
         false
     }

@@ -104,9 +104,9 @@ fn names_are_those_of_machines() {
     }
 }
 
-struct Told(Sender<String>);
+struct ToldEvents(Sender<String>);
 
-impl WatchSink for Told {
+impl WatchSink for ToldEvents {
     fn watching(&self) {
         let _ = self.0.send("watching".into());
     }
@@ -128,7 +128,7 @@ fn watch_reports_machines_by_their_names() {
     let (sender, told) = channel();
     std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
-            let told = Told(sender);
+            let told = ToldEvents(sender);
             provider.watch(&Context::empty().with_interrupt(Interrupt::new(&flag, None)), None, &told)
         });
         let next = || told.recv_timeout(Duration::from_secs(30)).unwrap();

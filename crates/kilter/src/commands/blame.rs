@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use kilter_history::{Event, EventId, EventKind, History, RunId, Selection};
+use kilter_history::{EventId, EventKind, History, HistoryEvent, RunId, Selection};
 use serde_json::{Value as Json, json};
 
-use super::history::{Subject, exact_time, open, refuse, shown_time, user, value};
+use super::history::{RecordedResource, exact_time, open, refuse, shown_time, user, value};
 use crate::cli::{BlameArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::output;
@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::visible::visible;
 
 /// Last change of an attribute.
-struct Origin {
+struct ValueOrigin {
     attribute: String,
     entry: Option<String>,
     new: Json,
@@ -27,14 +27,14 @@ struct Origin {
     begin: Json,
 }
 
-impl Origin {
+impl ValueOrigin {
     /// Takes the manifests that were in effect, which a run that holds a state may have read later.
     fn take_manifests(&mut self, history: &History) -> Result<(), Exit> {
         // Only a run that holds a state reads its manifests again.
         if self.begin["command"] != "run" {
             return Ok(());
         }
-        let mut take = |event: Event| {
+        let mut take = |event: HistoryEvent| {
             if event.id > self.event {
                 return ControlFlow::Break(());
             }
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &BlameArgs, session: &Session) -> Exit {
 
 fn blamed(args: &BlameArgs, session: &Session) -> Result<Exit, Exit> {
     let history = open(session)?;
-    let subject = Subject::of(&history, &args.resource)?;
+    let subject = RecordedResource::of(&history, &args.resource)?;
     let origins = origins(&history, &subject, args.attribute.as_deref())?;
     if origins.is_empty() {
         let of = args.attribute.as_ref().map(|name| format!("`{name}` of ")).unwrap_or_default();
@@ -71,9 +71,9 @@ fn blamed(args: &BlameArgs, session: &Session) -> Result<Exit, Exit> {
 }
 
 /// Returns the last change of each attribute, the newest first.
-fn origins(history: &History, subject: &Subject, attribute: Option<&str>) -> Result<Vec<Origin>, Exit> {
-    let mut origins: Vec<Origin> = Vec::new();
-    let mut add = |event: Event| {
+fn origins(history: &History, subject: &RecordedResource, attribute: Option<&str>) -> Result<Vec<ValueOrigin>, Exit> {
+    let mut origins: Vec<ValueOrigin> = Vec::new();
+    let mut add = |event: HistoryEvent| {
         if event.kind == EventKind::Outcome && event.body["status"] == "changed" {
             add_changes(&mut origins, &event, attribute);
         }
@@ -98,7 +98,7 @@ fn origins(history: &History, subject: &Subject, attribute: Option<&str>) -> Res
     Ok(origins)
 }
 
-fn add_changes(origins: &mut Vec<Origin>, event: &Event, attribute: Option<&str>) {
+fn add_changes(origins: &mut Vec<ValueOrigin>, event: &HistoryEvent, attribute: Option<&str>) {
     for change in event.body["changes"].as_array().into_iter().flatten() {
         let name = change["attribute"].as_str().unwrap_or_default();
         let entry = change["entry"].as_str().map(str::to_owned);
@@ -106,7 +106,7 @@ fn add_changes(origins: &mut Vec<Origin>, event: &Event, attribute: Option<&str>
         let is_wanted = attribute.is_none_or(|wanted| wanted == name || name == "ensure" && change["old"] == "absent");
         let is_known = origins.iter().any(|one| one.attribute == name && one.entry == entry);
         if is_wanted && !is_known {
-            origins.push(Origin {
+            origins.push(ValueOrigin {
                 attribute: name.to_owned(),
                 entry,
                 new: change["new"].clone(),
@@ -122,14 +122,14 @@ fn add_changes(origins: &mut Vec<Origin>, event: &Event, attribute: Option<&str>
 }
 
 /// Returns the commit of the manifest of a place.
-fn commit(origin: &Origin) -> Option<&str> {
+fn commit(origin: &ValueOrigin) -> Option<&str> {
     let path = origin.place.as_deref()?;
     let manifests = origin.begin["manifests"].as_array()?;
     let of_place = |one: &&Json| one["path"].as_str().is_some_and(|known| path.starts_with(known));
     manifests.iter().find(of_place)?["commit"].as_str()
 }
 
-fn table(origins: &[Origin]) -> String {
+fn table(origins: &[ValueOrigin]) -> String {
     let mut table = Table::new(["attribute", "value", "time", "run", "user", "why", "declared in", "commit"]);
     for origin in origins {
         let entry = origin.entry.as_ref().map(|entry| format!("{}: ", visible(entry))).unwrap_or_default();
@@ -147,7 +147,7 @@ fn table(origins: &[Origin]) -> String {
     table.render(None).0
 }
 
-fn document(origin: &Origin) -> Json {
+fn document(origin: &ValueOrigin) -> Json {
     json!({
         "attribute": origin.attribute,
         "entry": origin.entry,

@@ -11,7 +11,7 @@ use kilter_process::{Cancel, Invocation};
 use super::history::{open, refuse, shown_time};
 use super::undo;
 use crate::cli::ConfirmArgs;
-use crate::confirmation::{ConfirmationFile, Stage};
+use crate::confirmation::{ConfirmationFile, ConfirmationStage};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, signals};
@@ -26,7 +26,7 @@ const SUPERVISOR_DELAY: Duration = Duration::from_secs(5);
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Stages that a confirmation can change.
-const OPEN: [Stage; 2] = [Stage::Applying, Stage::Waiting];
+const OPEN: [ConfirmationStage; 2] = [ConfirmationStage::Applying, ConfirmationStage::Waiting];
 
 /// Unit of systemd that undoes the changes after a reboot.
 const UNIT: &str = "kilter-confirmation.service";
@@ -50,7 +50,7 @@ fn confirmed(args: &ConfirmArgs, session: &Session) -> Result<Exit, Exit> {
     if args.supervise {
         return supervise(&file, session, &state_dir);
     }
-    let to = if args.undo { Stage::Undoing } else { Stage::Confirmed };
+    let to = if args.undo { ConfirmationStage::Undoing } else { ConfirmationStage::Confirmed };
     let before = file.change(&OPEN, to).map_err(|error| unusable(&state_dir, &error))?;
     let state = file.read();
     match before {
@@ -60,11 +60,11 @@ fn confirmed(args: &ConfirmArgs, session: &Session) -> Result<Exit, Exit> {
             output::line("confirmed: the changes stay");
             Ok(Exit::Done)
         }
-        Some(stage @ (Stage::Undoing | Stage::Undone | Stage::Failed)) => {
+        Some(stage @ (ConfirmationStage::Undoing | ConfirmationStage::Undone | ConfirmationStage::Failed)) => {
             let at = state.map(|state| shown_time(state.at)).unwrap_or_default();
             let text = match stage {
-                Stage::Undoing => format!("too late: the changes are being undone since {at}"),
-                Stage::Undone => format!("too late: the changes were undone at {at}"),
+                ConfirmationStage::Undoing => format!("too late: the changes are being undone since {at}"),
+                ConfirmationStage::Undone => format!("too late: the changes were undone at {at}"),
                 _ => format!("too late: since {at} the changes are undone in part; `kilter history` shows the rest"),
             };
             Err(output::fail(text))
@@ -110,7 +110,7 @@ impl<'a> PendingApply<'a> {
         let pending = PendingApply { file, state_dir, within, health };
         let started = pending.start_supervisor();
         if let Err(error) = started {
-            let _ = pending.file.change(&OPEN, Stage::Confirmed);
+            let _ = pending.file.change(&OPEN, ConfirmationStage::Confirmed);
             return Err(output::fail(format_args!("cannot start the supervisor of the confirmation: {error}")));
         }
         remember_unit(&pending.state_dir);
@@ -124,13 +124,13 @@ impl<'a> PendingApply<'a> {
 
     /// Gives up before the first change.
     pub(crate) fn cancel(self) {
-        let _ = self.file.change(&OPEN, Stage::Confirmed);
+        let _ = self.file.change(&OPEN, ConfirmationStage::Confirmed);
         forget_unit(&self.state_dir);
     }
 
     /// Waits for the confirmation, or for the undo. `exit` is the result of the apply.
     pub(crate) fn wait(self, exit: Exit, session: &Session) -> Exit {
-        let _ = self.file.change(&[Stage::Applying], Stage::Waiting);
+        let _ = self.file.change(&[ConfirmationStage::Applying], ConfirmationStage::Waiting);
         let seconds = self.within.as_secs_f64();
         match self.health {
             Some(command) => {
@@ -144,15 +144,15 @@ impl<'a> PendingApply<'a> {
         let mut next_health = Instant::now();
         loop {
             match self.file.read().map(|state| state.stage) {
-                Some(Stage::Confirmed) => {
+                Some(ConfirmationStage::Confirmed) => {
                     output::line("confirmed");
                     return exit;
                 }
-                Some(Stage::Undone) => {
+                Some(ConfirmationStage::Undone) => {
                     output::line("not confirmed in time: the changes were undone");
                     return Exit::Reverted;
                 }
-                Some(Stage::Failed) => {
+                Some(ConfirmationStage::Failed) => {
                     output::error(
                         "not confirmed in time, and some changes could not be undone: `kilter history` shows them",
                     );
@@ -167,14 +167,19 @@ impl<'a> PendingApply<'a> {
             if let Some(command) = self.health.filter(|_| Instant::now() >= next_health) {
                 let left = self.within.saturating_sub(begun.elapsed()).max(INTERVAL);
                 if is_healthy(command, left) {
-                    let _ = self.file.change(&OPEN, Stage::Confirmed);
+                    let _ = self.file.change(&OPEN, ConfirmationStage::Confirmed);
                     forget_unit(&self.state_dir);
                     continue;
                 }
                 next_health = Instant::now() + HEALTH_INTERVAL;
             }
             if begun.elapsed() > self.within + SUPERVISOR_DELAY
-                && self.file.change(&OPEN, Stage::Undoing).ok().flatten().is_some_and(Stage::is_open)
+                && self
+                    .file
+                    .change(&OPEN, ConfirmationStage::Undoing)
+                    .ok()
+                    .flatten()
+                    .is_some_and(ConfirmationStage::is_open)
             {
                 // The supervisor was killed.
                 undo_all(&self.file, session, &self.state_dir);
@@ -208,15 +213,22 @@ fn supervise(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Re
     loop {
         let Some(state) = file.read() else { return Ok(Exit::Failed) };
         match state.stage {
-            Stage::Confirmed | Stage::Undone | Stage::Failed => return Ok(Exit::Done),
+            ConfirmationStage::Confirmed | ConfirmationStage::Undone | ConfirmationStage::Failed => {
+                return Ok(Exit::Done);
+            }
             // Another process undoes the changes, unless it was killed.
-            Stage::Undoing if !state.is_of_earlier_boot() => {}
-            Stage::Undoing => return Ok(undo_all(file, session, state_dir)),
-            Stage::Applying if state.is_applying() => {}
-            Stage::Applying | Stage::Waiting => {
+            ConfirmationStage::Undoing if !state.is_of_earlier_boot() => {}
+            ConfirmationStage::Undoing => return Ok(undo_all(file, session, state_dir)),
+            ConfirmationStage::Applying if state.is_applying() => {}
+            ConfirmationStage::Applying | ConfirmationStage::Waiting => {
                 let ends = *deadline.get_or_insert_with(|| Instant::now() + state.within);
                 let is_over = Instant::now() >= ends || state.is_of_earlier_boot();
-                let changed = || file.change(&OPEN, Stage::Undoing).ok().flatten().is_some_and(Stage::is_open);
+                let changed = || {
+                    file.change(&OPEN, ConfirmationStage::Undoing)
+                        .ok()
+                        .flatten()
+                        .is_some_and(ConfirmationStage::is_open)
+                };
                 if is_over && changed() {
                     return Ok(undo_all(file, session, state_dir));
                 }
@@ -234,8 +246,8 @@ fn undo_all(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Exi
         Ok(history) => undo::undo_apply(&history, after, pid, session),
         Err(exit) => exit,
     };
-    let stage = if exit == Exit::Done { Stage::Undone } else { Stage::Failed };
-    let _ = file.change(&[Stage::Undoing], stage);
+    let stage = if exit == Exit::Done { ConfirmationStage::Undone } else { ConfirmationStage::Failed };
+    let _ = file.change(&[ConfirmationStage::Undoing], stage);
     forget_unit(state_dir);
     exit
 }

@@ -7,7 +7,7 @@ use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, RunE
 use crate::cli::ReportFormat;
 use crate::execute::{executed, fail_text};
 use crate::exit::Exit;
-use crate::recorder::{OnFailure, Recorded, Recorder};
+use crate::recorder::{OnFailure, RecordedObserver, Recorder};
 use crate::render::progress::{Progress, Shown};
 use crate::render::{json, report};
 use crate::session::Session;
@@ -158,7 +158,7 @@ impl ExecOptions {
         };
         let mut progress = Progress::new(shown, prepared.resources().len());
         let mut recorder = Recorder::of(session, prepared, self.mode, self.on_unrecorded);
-        let mut recorded = Recorded { recorder: recorder.as_mut(), shown: &mut progress };
+        let mut recorded = RecordedObserver { recorder: recorder.as_mut(), shown: &mut progress };
         let mut result = match session.reports() {
             Some(reports) => reports.traced(&mut recorded, |traced| executed(prepared, &options, traced)),
             None => executed(prepared, &options, &mut recorded),

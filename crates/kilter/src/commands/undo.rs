@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ecow::EcoString;
-use kilter_history::{Event, EventId, EventKind, History, Order, RunId, RunRecord, Selection};
+use kilter_history::{EventId, EventKind, History, HistoryEvent, Order, RunId, RunRecord, Selection};
 use kilter_model::{Attributes, Behaviour, Catalog, Resource, ResourceRef, SourceId, Span, TypeName};
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{Mode, Prepared, SavedState, SealingKey, plan_of};
 use serde_json::Value as Json;
 
-use super::history::{Subject, found_run, open, parsed_time, refuse};
+use super::history::{RecordedResource, found_run, open, parsed_time, refuse};
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{ReportFormat, UndoArgs};
 use crate::exit::Exit;
@@ -99,8 +99,8 @@ fn undone_apply(history: &History, after: EventId, pid: u32, session: &Session) 
     history.runs(&selection, &mut find).map_err(|error| refuse(&error))?;
     // Without a record, nothing was changed.
     let Some(run) = run else { return Ok(Exit::Done) };
-    let mut collected = Collected::default();
-    let mut take = |event: Event| {
+    let mut collected = CollectedChanges::default();
+    let mut take = |event: HistoryEvent| {
         collected.take(&event);
         ControlFlow::Continue(())
     };
@@ -140,8 +140,8 @@ fn restored(
     for change in changes.iter().rev() {
         match change.resource(history, key.as_ref(), registry) {
             Ok(resource) => restored.resources.push(resource),
-            Err(Refusal::History(exit)) => return Err(exit),
-            Err(Refusal::Reason(why)) => {
+            Err(UndoRefusal::History(exit)) => return Err(exit),
+            Err(UndoRefusal::Reason(why)) => {
                 restored.refused += 1;
                 output::line(format_args!("cannot be undone: {}: {}", visible(&change.name()), visible(&why)));
             }
@@ -181,7 +181,7 @@ enum Before {
 }
 
 /// Reason why a change is not undone.
-enum Refusal {
+enum UndoRefusal {
     /// The history cannot be read; reported.
     History(Exit),
     Reason(EcoString),
@@ -193,29 +193,34 @@ impl RecordedChange {
     }
 
     /// Returns the declaration that restores the state before the change.
-    fn resource(&self, history: &History, key: Option<&SealingKey>, registry: &Registry) -> Result<Resource, Refusal> {
+    fn resource(
+        &self,
+        history: &History,
+        key: Option<&SealingKey>,
+        registry: &Registry,
+    ) -> Result<Resource, UndoRefusal> {
         if let Some(run) = self.changed_again {
             let text = format!("run {} has changed it again; --to with a time restores it in any case", run.0);
-            return Err(Refusal::Reason(text.into()));
+            return Err(UndoRefusal::Reason(text.into()));
         }
         let mut provider = None;
         let mut attributes = Attributes::new();
         match &self.before {
             Before::Absent => attributes.set("ensure", "absent"),
-            Before::Unknown(why) => return Err(Refusal::Reason(why.as_str().into())),
+            Before::Unknown(why) => return Err(UndoRefusal::Reason(why.as_str().into())),
             Before::State(digest) => {
-                let key = key.ok_or_else(|| Refusal::Reason("the key of the saved state is gone".into()))?;
-                let sealed = history.state(digest).map_err(|error| Refusal::History(refuse(&error)))?;
+                let key = key.ok_or_else(|| UndoRefusal::Reason("the key of the saved state is gone".into()))?;
+                let sealed = history.state(digest).map_err(|error| UndoRefusal::History(refuse(&error)))?;
                 let sealed =
-                    sealed.ok_or_else(|| Refusal::Reason("its state was removed because of its age".into()))?;
+                    sealed.ok_or_else(|| UndoRefusal::Reason("its state was removed because of its age".into()))?;
                 let state = SavedState::open(&sealed, key)
-                    .ok_or_else(|| Refusal::Reason("its state was saved with another key, or is damaged".into()))?;
+                    .ok_or_else(|| UndoRefusal::Reason("its state was saved with another key, or is damaged".into()))?;
                 provider = Some(state.provider);
                 attributes = state.attributes;
             }
         }
         let at = registry.choose(&self.type_name, provider.as_deref());
-        let at = at.map_err(|error| Refusal::Reason(error.to_string().into()))?;
+        let at = at.map_err(|error| UndoRefusal::Reason(error.to_string().into()))?;
         for attribute in &registry.at(at).schema().attributes {
             let is_parameter = attribute.behaviour == Behaviour::Parameter;
             if let (Some(default), None, true) =
@@ -224,7 +229,7 @@ impl RecordedChange {
                 attributes.push(attribute.name.clone(), default.clone());
             }
         }
-        let name = history.name(&self.type_name, &self.title).map_err(|error| Refusal::History(refuse(&error)))?;
+        let name = history.name(&self.type_name, &self.title).map_err(|error| UndoRefusal::History(refuse(&error)))?;
         let reference = ResourceRef::new(TypeName::from(self.type_name.as_str()), self.title.as_str());
         let mut resource =
             Resource::new(reference, name.unwrap_or_else(|| self.title.clone()), Span::new(SourceId(0), 0, 0));
@@ -248,7 +253,7 @@ fn chosen(history: &History, args: &UndoArgs) -> Result<Vec<RecordedChange>, Exi
         )),
         (None, Some(to)) => changes_since(history, to, None),
         (Some(subject), to) if subject.contains('[') => {
-            let subject = Subject::of(history, subject)?;
+            let subject = RecordedResource::of(history, subject)?;
             of_resource(history, &subject, to)
         }
         (Some(_), Some(_)) => {
@@ -263,12 +268,12 @@ fn chosen(history: &History, args: &UndoArgs) -> Result<Vec<RecordedChange>, Exi
 
 /// Collects changes in their order.
 #[derive(Default)]
-struct Collected {
+struct CollectedChanges {
     changes: Vec<RecordedChange>,
     known: HashSet<(String, String)>,
 }
 
-impl Collected {
+impl CollectedChanges {
     fn add(&mut self, resource: (&str, &str), before: Before) {
         let (type_name, title) = (resource.0.to_owned(), resource.1.to_owned());
         if self.known.insert((type_name.clone(), title.clone())) {
@@ -278,7 +283,7 @@ impl Collected {
     }
 
     /// Adds the states that an event has saved.
-    fn take(&mut self, event: &Event) {
+    fn take(&mut self, event: &HistoryEvent) {
         if event.kind != EventKind::Before {
             return;
         }
@@ -303,9 +308,9 @@ pub(super) fn changes_since(
     since: i64,
     after: Option<EventId>,
 ) -> Result<Vec<RecordedChange>, Exit> {
-    let mut collected = Collected::default();
+    let mut collected = CollectedChanges::default();
     let selection = Selection { since: Some(since), after, order: Order::Ascending, ..Selection::default() };
-    let mut take = |event: Event| {
+    let mut take = |event: HistoryEvent| {
         collected.take(&event);
         ControlFlow::Continue(())
     };
@@ -314,15 +319,15 @@ pub(super) fn changes_since(
 }
 
 fn of_run(history: &History, run: RunId) -> Result<Vec<RecordedChange>, Exit> {
-    let mut collected = Collected::default();
-    let mut take = |event: Event| {
+    let mut collected = CollectedChanges::default();
+    let mut take = |event: HistoryEvent| {
         collected.take(&event);
         ControlFlow::Continue(())
     };
     history.events_of(run, &mut take).map_err(|error| refuse(&error))?;
     let mut later: HashMap<(String, String), RunId> = HashMap::new();
     let selection = Selection { after: Some(EventId(run.0)), order: Order::Ascending, ..Selection::default() };
-    let mut look = |event: Event| {
+    let mut look = |event: HistoryEvent| {
         if event.run != run && event.kind == EventKind::Outcome && event.body["status"] == "changed" {
             later.extend(event.resource.map(|resource| (resource, event.run)));
         }
@@ -336,12 +341,12 @@ fn of_run(history: &History, run: RunId) -> Result<Vec<RecordedChange>, Exit> {
 }
 
 /// Returns the change of a resource: the last one, or the first one since a time.
-fn of_resource(history: &History, subject: &Subject, to: Option<i64>) -> Result<Vec<RecordedChange>, Exit> {
-    let mut collected = Collected::default();
+fn of_resource(history: &History, subject: &RecordedResource, to: Option<i64>) -> Result<Vec<RecordedChange>, Exit> {
+    let mut collected = CollectedChanges::default();
     let order = if to.is_some() { Order::Ascending } else { Order::Descending };
     let selection = Selection { since: to, order, ..Selection::default() };
     let mut last_run = None;
-    let mut take = |event: Event| {
+    let mut take = |event: HistoryEvent| {
         let has_changed = event.kind == EventKind::Outcome && event.body["status"] == "changed";
         let is_created = has_changed
             && event.body["changes"].as_array().into_iter().flatten().any(|change| {

@@ -15,7 +15,7 @@ use super::log::{Listening, Logger};
 use super::trouble::Error;
 use super::{RalshResult, parse_value, read, shown};
 use crate::execute::{executed, fail_text};
-use crate::recorder::{OnFailure, Recorded, Recorder};
+use crate::recorder::{OnFailure, RecordedObserver, Recorder};
 use crate::session::Session;
 use crate::{pauses, signals};
 
@@ -48,7 +48,7 @@ pub(super) fn update(
     options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
     let mut recorder = Recorder::of(session, &prepared, options.mode, OnFailure::End);
     let mut shown = Listening(logger);
-    let mut recorded = Recorded { recorder: recorder.as_mut(), shown: &mut shown };
+    let mut recorded = RecordedObserver { recorder: recorder.as_mut(), shown: &mut shown };
     let mut report = executed(&prepared, &options, &mut recorded).map_err(|error| not_started(&error))?;
     if let Some(recorder) = &mut recorder {
         recorder.finish(&mut report);

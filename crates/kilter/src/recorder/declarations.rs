@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
 
 use ecow::EcoString;
-use kilter_history::{AttributeDigest, Declaration, EventKind, History, HistoryError, NewEvent, ResourceKey, RunId};
+use kilter_history::{
+    AttributeDigest, EventKind, History, HistoryError, KnownDeclaration, NewEvent, ResourceKey, RunId,
+};
 use kilter_model::{Resource, Value, to_canonical_json_clear};
 use kilter_runtime::{Prepared, SealingKey};
 use serde_json::{Value as Json, json};
@@ -14,7 +16,7 @@ use serde_json::{Value as Json, json};
 const MAX_LISTED: usize = 1000;
 
 /// Digests of all declarations of a run.
-pub(super) struct Catalog {
+pub(super) struct CatalogDigests {
     resources: Vec<(EcoString, EcoString, EcoString, Vec<AttributeDigest>)>,
     /// Resources that are restored, because they are no longer declared.
     restored: Vec<(EcoString, EcoString)>,
@@ -25,9 +27,9 @@ pub(super) fn has_secrets(prepared: &Prepared) -> bool {
     prepared.resources().iter().any(|one| one.attributes.iter().any(|(_, value)| value.holds_sensitive()))
 }
 
-impl Catalog {
+impl CatalogDigests {
     /// Returns the digests of all resources of a run. A digest of a secret needs the key; without it, all secrets are equal.
-    pub(super) fn of(prepared: &Prepared, key: Option<&SealingKey>) -> Catalog {
+    pub(super) fn of(prepared: &Prepared, key: Option<&SealingKey>) -> CatalogDigests {
         let is_declared = |resource: &&std::sync::Arc<Resource>| !resource.is_hidden() && !resource.is_reversal();
         let resources = prepared.resources().iter().filter(is_declared).map(|resource| {
             let reference = &resource.reference;
@@ -46,7 +48,7 @@ impl Catalog {
         let restored = prepared.resources().iter().filter(|resource| resource.is_reversal());
         let restored =
             restored.map(|one| (one.reference.type_name.as_str().into(), one.reference.title.as_str().into()));
-        Catalog { resources: resources.collect(), restored: restored.collect() }
+        CatalogDigests { resources: resources.collect(), restored: restored.collect() }
     }
 
     /// Returns the digest of all.
@@ -135,7 +137,7 @@ pub(super) fn record(
     history: &mut History,
     run: RunId,
     origin: &str,
-    declared: &Catalog,
+    declared: &CatalogDigests,
     manifests: &Json,
 ) -> Result<Intents, HistoryError> {
     let mut intents = Intents::default();
@@ -190,7 +192,7 @@ fn listed(mut names: Vec<String>) -> Json {
     json!({ "count": count, "resources": names })
 }
 
-fn edit(before: Option<&Declaration>, digests: &[AttributeDigest]) -> Option<Edit> {
+fn edit(before: Option<&KnownDeclaration>, digests: &[AttributeDigest]) -> Option<Edit> {
     let Some(before) = before.filter(|before| before.is_settled) else { return Some(Edit::All) };
     if before.digests == digests {
         return None;

@@ -24,7 +24,7 @@ use serde_json::{Value as Json, json};
 
 use crate::output;
 use crate::session::Session;
-use declarations::{Catalog, Intents};
+use declarations::{CatalogDigests, Intents};
 pub(crate) use origin::RunInputs;
 pub(crate) use unchanged::Unchanged;
 
@@ -135,7 +135,7 @@ impl Recorder {
     pub(crate) fn declares(&mut self, prepared: &Prepared, inputs: RunInputs) {
         (self.prepared, self.inputs) = (prepared.clone(), inputs);
         let Some(run) = &mut self.open else { return };
-        let declared = Catalog::of(&self.prepared, run.key.as_ref());
+        let declared = CatalogDigests::of(&self.prepared, run.key.as_ref());
         let manifests = self.inputs.manifests();
         let recorded = declarations::record(&mut run.history, run.id, self.prepared.origin(), &declared, &manifests);
         match recorded {
@@ -184,7 +184,7 @@ impl Recorder {
         if origin.is_empty() || key.is_none() && declarations::has_secrets(&self.prepared) {
             return !origin.is_empty();
         }
-        let digest = Catalog::of(&self.prepared, key.as_ref()).digest();
+        let digest = CatalogDigests::of(&self.prepared, key.as_ref()).digest();
         !Unchanged::of(&self.state_dir).is_repeated(origin, &digest)
     }
 
@@ -193,7 +193,7 @@ impl Recorder {
         if self.prepared.origin().is_empty() {
             return;
         }
-        let digest = Catalog::of(&self.prepared, run.key.as_ref()).digest();
+        let digest = CatalogDigests::of(&self.prepared, run.key.as_ref()).digest();
         Unchanged::of(&self.state_dir).begins(self.prepared.origin(), &digest, run.id);
     }
 
@@ -244,7 +244,7 @@ impl Recorder {
             let mut batch = history.batch()?;
             let id = batch.begin_run(at, &header)?;
             batch.commit()?;
-            let declared = Catalog::of(&self.prepared, key.as_ref());
+            let declared = CatalogDigests::of(&self.prepared, key.as_ref());
             let intents = declarations::record(&mut history, id, self.prepared.origin(), &declared, &manifests)?;
             self.open = Some(OpenRun { history, id, intents, key });
         }
@@ -479,14 +479,14 @@ impl Recorder {
 }
 
 /// Observer that records a run, and forwards its events.
-pub(crate) struct Recorded<'a> {
+pub(crate) struct RecordedObserver<'a> {
     /// Recorder; none if the run is not recorded.
     pub(crate) recorder: Option<&'a mut Recorder>,
     /// Observer of the output.
     pub(crate) shown: &'a mut dyn Observer,
 }
 
-impl Observer for Recorded<'_> {
+impl Observer for RecordedObserver<'_> {
     fn event(&mut self, event: Event<'_>) {
         if let Some(recorder) = &mut self.recorder {
             recorder.event(event);

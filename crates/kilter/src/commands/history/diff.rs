@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use kilter_history::{Event, EventKind, History, Order, Selection};
+use kilter_history::{EventKind, History, HistoryEvent, Order, Selection};
 use serde_json::{Value as Json, json};
 
 use super::{refuse, time, timeline};
@@ -14,7 +14,7 @@ use crate::style::{FAINT, NAME, styled};
 use crate::visible::visible;
 
 /// Value of an attribute at the first and at the second time.
-struct Values {
+struct ValuesAtTimes {
     old: Json,
     new: Json,
     /// True if only the words of the provider are known.
@@ -22,7 +22,11 @@ struct Values {
     changes: u64,
 }
 
-type Changes = BTreeMap<(String, String), BTreeMap<(String, String), Values>>;
+/// Values by entry and attribute.
+type Attributes = BTreeMap<(String, String), ValuesAtTimes>;
+
+/// Attributes by type and title.
+type Changes = BTreeMap<(String, String), Attributes>;
 
 /// Shows the difference.
 pub(super) fn run(history: &History, from: &str, to: &str, format: ReportFormat) -> Result<Exit, Exit> {
@@ -32,7 +36,7 @@ pub(super) fn run(history: &History, from: &str, to: &str, format: ReportFormat)
     }
     let selection = Selection { since: Some(from), until: Some(to), order: Order::Ascending, ..Selection::default() };
     let mut all = Changes::new();
-    let mut add = |event: Event| {
+    let mut add = |event: HistoryEvent| {
         add_changes(&mut all, event);
         ControlFlow::Continue(())
     };
@@ -57,7 +61,7 @@ pub(super) fn run(history: &History, from: &str, to: &str, format: ReportFormat)
     })
 }
 
-fn add_changes(all: &mut Changes, event: Event) {
+fn add_changes(all: &mut Changes, event: HistoryEvent) {
     let Some(resource) =
         event.resource.filter(|_| event.kind == EventKind::Outcome && event.body["status"] == "changed")
     else {
@@ -73,13 +77,13 @@ fn add_changes(all: &mut Changes, event: Event) {
             false => (change["old"].clone(), change["new"].clone()),
         };
         let known = attributes.entry((text("entry"), text("attribute")));
-        let values = known.or_insert(Values { old, new: Json::Null, is_told, changes: 0 });
+        let values = known.or_insert(ValuesAtTimes { old, new: Json::Null, is_told, changes: 0 });
         values.new = new;
         values.changes += 1;
     }
 }
 
-fn shown((type_name, title): &(String, String), attributes: &BTreeMap<(String, String), Values>) -> String {
+fn shown((type_name, title): &(String, String), attributes: &BTreeMap<(String, String), ValuesAtTimes>) -> String {
     let mut text = format!("{}\n", styled(NAME, visible(&format!("{type_name}[{title}]"))));
     for ((entry, attribute), values) in attributes {
         let entry = if entry.is_empty() { String::new() } else { format!("{}: ", visible(entry)) };
@@ -97,7 +101,7 @@ fn shown((type_name, title): &(String, String), attributes: &BTreeMap<(String, S
 }
 
 fn document(all: &Changes, from: i64, to: i64) -> Json {
-    let resource = |((type_name, title), attributes): (&(String, String), &BTreeMap<(String, String), Values>)| {
+    let resource = |((type_name, title), attributes): (&(String, String), &Attributes)| {
         let changes = attributes.iter().map(|((entry, attribute), values)| {
             let mut change = json!({
                 "attribute": attribute,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use kilter_history::{Event, EventKind, History, Order};
+use kilter_history::{EventKind, History, HistoryEvent, Order};
 use serde_json::{Value as Json, json};
 
 use super::{Filter, refuse, time};
@@ -27,7 +27,7 @@ struct Drift {
 /// Shows the resources that drift, the most frequent first.
 pub(super) fn run(history: &History, filter: &Filter, format: ReportFormat) -> Result<Exit, Exit> {
     let mut all: BTreeMap<String, Drift> = BTreeMap::new();
-    let mut add = |event: Event| {
+    let mut add = |event: HistoryEvent| {
         if event.kind == EventKind::Outcome && event.body["corrective"] == true && filter.has_outcome(&event) {
             add_repair(&mut all, event);
         }
@@ -61,7 +61,7 @@ pub(super) fn run(history: &History, filter: &Filter, format: ReportFormat) -> R
     Ok(output::data(&table.render(None).0))
 }
 
-fn add_repair(all: &mut BTreeMap<String, Drift>, event: Event) {
+fn add_repair(all: &mut BTreeMap<String, Drift>, event: HistoryEvent) {
     let Some((type_name, title)) = &event.resource else { return };
     let drift = all.entry(format!("{type_name}[{title}]")).or_default();
     if drift.repairs == 0 {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use kilter_history::{Event, EventKind, History, Order};
+use kilter_history::{EventKind, History, HistoryEvent, Order};
 use serde_json::Value as Json;
 
 use super::{Filter, refuse, time, timeline};
@@ -19,7 +19,7 @@ pub(super) fn run(history: &History, filter: &Filter, format: ExportFormat) -> R
         ExportFormat::Csv => output::write(COLUMNS),
         ExportFormat::Jsonl => Ok(()),
     };
-    let mut print = |event: Event| {
+    let mut print = |event: HistoryEvent| {
         if !filter.is_narrow() || event.kind == EventKind::Outcome && filter.has_outcome(&event) {
             written = output::write(&match format {
                 ExportFormat::Jsonl => format!("{}\n", timeline::document(&event, None)),
@@ -38,7 +38,7 @@ pub(super) fn run(history: &History, filter: &Filter, format: ExportFormat) -> R
 }
 
 /// Returns a row for each changed attribute of an outcome, or one for an outcome without.
-fn rows(event: &Event) -> String {
+fn rows(event: &HistoryEvent) -> String {
     let (EventKind::Outcome, Some((type_name, title))) = (event.kind, &event.resource) else { return String::new() };
     let text = |value: &Json| match value {
         Json::Null => String::new(),

@@ -13,7 +13,7 @@ mod verify;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use kilter_history::{Event, EventId, History, HistoryError, Order, RunId, RunRecord, Selection};
+use kilter_history::{EventId, History, HistoryError, HistoryEvent, Order, RunId, RunRecord, Selection};
 use serde_json::Value as Json;
 
 use crate::cli::{HistoryArgs, HistoryCommand, HistoryFilter, ReportFormat};
@@ -50,13 +50,16 @@ fn listed(args: &HistoryArgs, session: &Session) -> Result<Exit, Exit> {
     let history = open(session)?;
     let filter = Filter::of(&args.filter)?;
     let list = List { filter, lines: args.lines, format: args.format };
-    let resource = args.resource.as_deref().map(|name| Subject::of(&history, name)).transpose()?;
+    let resource = args.resource.as_deref().map(|name| RecordedResource::of(&history, name)).transpose()?;
     let mut last = history.last().map_err(|error| refuse(&error))?;
     let exit = match &resource {
         Some(subject) => timeline::run(&history, subject, &list)?,
         None => runs::run(&history, session, &list)?,
     };
-    while args.follow && exit == Exit::Done {
+    if !args.follow || exit != Exit::Done {
+        return Ok(exit);
+    }
+    loop {
         std::thread::sleep(FOLLOW_INTERVAL);
         if let Some(exit) = signals::exit() {
             return Ok(exit);
@@ -74,7 +77,6 @@ fn listed(args: &HistoryArgs, session: &Session) -> Result<Exit, Exit> {
         }
         last = now;
     }
-    Ok(exit)
 }
 
 /// List of runs or changes.
@@ -112,7 +114,7 @@ impl Filter {
     }
 
     /// Returns true if an outcome is chosen.
-    fn has_outcome(&self, event: &Event) -> bool {
+    fn has_outcome(&self, event: &HistoryEvent) -> bool {
         let type_name = event.resource.as_ref().map(|(type_name, _)| type_name);
         let is_of_type = self.type_name.as_ref().is_none_or(|wanted| Some(wanted) == type_name);
         let is_corrective = !self.is_corrective || event.body["corrective"] == true;
@@ -122,17 +124,17 @@ impl Filter {
 }
 
 /// Resource of a question: its type, and its titles in the history.
-pub(crate) struct Subject {
+pub(crate) struct RecordedResource {
     pub(crate) type_name: String,
     pub(crate) title: String,
 }
 
-impl Subject {
+impl RecordedResource {
     /// Finds a resource by `TYPE[NAME]`: its title, or its name on the system.
     ///
     /// # Errors
     /// If the history does not contain it; reported.
-    pub(crate) fn of(history: &History, text: &str) -> Result<Subject, Exit> {
+    pub(crate) fn of(history: &History, text: &str) -> Result<RecordedResource, Exit> {
         let (type_name, Some(name)) = providers::split(text) else {
             return Err(output::fail_with(
                 format_args!("`{text}` is no resource"),
@@ -141,7 +143,7 @@ impl Subject {
         };
         let titles = history.titles(type_name, name).map_err(|error| refuse(&error))?;
         match titles.into_iter().next() {
-            Some(title) => Ok(Subject { type_name: type_name.to_owned(), title }),
+            Some(title) => Ok(RecordedResource { type_name: type_name.to_owned(), title }),
             None => Err(output::fail_with(
                 format_args!("the history does not contain {text}"),
                 ["it lists resources that a recorded run has changed or declared"],

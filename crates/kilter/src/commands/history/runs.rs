@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use kilter_history::{Event, EventId, EventKind, History, Order, RunId, RunRecord, Selection};
+use kilter_history::{EventId, EventKind, History, HistoryEvent, Order, RunId, RunRecord, Selection};
 use serde_json::{Value as Json, json};
 
 use super::{List, is_under_way, refuse, time, user};
@@ -25,7 +25,7 @@ pub(super) fn run(history: &History, session: &Session, list: &List) -> Result<E
 /// Shows the chosen runs that have ended after an event, the oldest first.
 pub(super) fn follow(history: &History, session: &Session, list: &List, after: EventId) -> Result<Exit, Exit> {
     let mut ended = Vec::new();
-    let mut find = |event: Event| {
+    let mut find = |event: HistoryEvent| {
         ended.extend((event.kind == EventKind::End).then_some(event.run));
         ControlFlow::Continue(())
     };
@@ -67,7 +67,7 @@ fn chosen(history: &History, list: &List) -> Result<Vec<RunRecord>, Exit> {
 /// Returns true if a run has a chosen outcome.
 fn has_chosen(history: &History, list: &List, run: &RunRecord) -> Result<bool, Exit> {
     let mut is_found = false;
-    let mut look = |event: Event| {
+    let mut look = |event: HistoryEvent| {
         is_found = event.kind == EventKind::Outcome && list.filter.has_outcome(&event);
         if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

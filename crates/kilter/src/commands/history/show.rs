@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use kilter_history::{Event, EventKind, History, RunRecord};
+use kilter_history::{EventKind, History, HistoryEvent, RunRecord};
 use serde_json::Value as Json;
 
 use super::{found_run, refuse, runs, time, timeline, user};
@@ -19,7 +19,7 @@ pub(super) fn run(history: &History, word: &str, format: ReportFormat) -> Result
     if format == ReportFormat::Human {
         written = output::write(&head(&run));
     }
-    let mut show = |event: Event| {
+    let mut show = |event: HistoryEvent| {
         let text = match format {
             ReportFormat::Json => format!("{}\n", timeline::document(&event, None)),
             ReportFormat::Human => shown(&event),
@@ -61,7 +61,7 @@ fn head(run: &RunRecord) -> String {
     text
 }
 
-fn shown(event: &Event) -> String {
+fn shown(event: &HistoryEvent) -> String {
     match event.kind {
         EventKind::Outcome => {
             let name = event.resource.as_ref().map(|(type_name, title)| format!("{type_name}[{title}]"));

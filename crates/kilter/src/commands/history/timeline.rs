@@ -1,13 +1,14 @@
 //! Changes of a resource, the newest first.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 
-use kilter_history::{Event, EventId, EventKind, History, Order, RunId};
+use kilter_history::{EventId, EventKind, History, HistoryEvent, Order, RunId};
 use kilter_provider::INSYNC_TRIGGER;
 use serde_json::{Value as Json, json};
 
-use super::{List, Subject, refuse, time, user};
+use super::{List, RecordedResource, refuse, time, user};
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
@@ -16,7 +17,7 @@ use crate::style::{FAILED, FAINT, NAME, styled};
 use crate::visible::visible;
 
 /// Shows the chosen changes of a resource.
-pub(super) fn run(history: &History, subject: &Subject, list: &List) -> Result<Exit, Exit> {
+pub(super) fn run(history: &History, subject: &RecordedResource, list: &List) -> Result<Exit, Exit> {
     let events = chosen(history, subject, list, Order::Descending, None)?;
     if events.is_empty() && list.format == ReportFormat::Human {
         output::line("no change matches");
@@ -25,19 +26,19 @@ pub(super) fn run(history: &History, subject: &Subject, list: &List) -> Result<E
 }
 
 /// Shows the chosen changes after an event, the oldest first.
-pub(super) fn follow(history: &History, subject: &Subject, list: &List, after: EventId) -> Result<Exit, Exit> {
+pub(super) fn follow(history: &History, subject: &RecordedResource, list: &List, after: EventId) -> Result<Exit, Exit> {
     shown(history, &chosen(history, subject, list, Order::Ascending, Some(after))?, list.format)
 }
 
 fn chosen(
     history: &History,
-    subject: &Subject,
+    subject: &RecordedResource,
     list: &List,
     order: Order,
     after: Option<EventId>,
-) -> Result<Vec<Event>, Exit> {
+) -> Result<Vec<HistoryEvent>, Exit> {
     let mut events = Vec::new();
-    let mut take = |event: Event| {
+    let mut take = |event: HistoryEvent| {
         if event.kind != EventKind::Before && (event.kind != EventKind::Outcome || list.filter.has_outcome(&event)) {
             events.push(event);
         }
@@ -50,15 +51,17 @@ fn chosen(
     Ok(events)
 }
 
-fn shown(history: &History, events: &[Event], format: ReportFormat) -> Result<Exit, Exit> {
+fn shown(history: &History, events: &[HistoryEvent], format: ReportFormat) -> Result<Exit, Exit> {
     let mut begins: HashMap<RunId, Json> = HashMap::new();
     let mut text = String::new();
     for event in events {
-        if !begins.contains_key(&event.run) {
-            let run = history.run(event.run).map_err(|error| refuse(&error))?;
-            begins.insert(event.run, run.map(|run| run.begin.body).unwrap_or_default());
-        }
-        let begin = &begins[&event.run];
+        let begin = match begins.entry(event.run) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let run = history.run(event.run).map_err(|error| refuse(&error))?;
+                new.insert(run.map(|run| run.begin.body).unwrap_or_default())
+            }
+        };
         text += &match format {
             ReportFormat::Json => format!("{}\n", document(event, Some(begin))),
             ReportFormat::Human => entry(event, begin),
@@ -68,7 +71,7 @@ fn shown(history: &History, events: &[Event], format: ReportFormat) -> Result<Ex
 }
 
 /// Returns an event for programs.
-pub(super) fn document(event: &Event, begin: Option<&Json>) -> Json {
+pub(super) fn document(event: &HistoryEvent, begin: Option<&Json>) -> Json {
     let mut document = json!({
         "event": event.id.0,
         "run": event.run.0,
@@ -88,7 +91,7 @@ pub(super) fn document(event: &Event, begin: Option<&Json>) -> Json {
     document
 }
 
-fn entry(event: &Event, begin: &Json) -> String {
+fn entry(event: &HistoryEvent, begin: &Json) -> String {
     let by = format!(
         "run {}, {} by {}",
         event.run.0,
@@ -106,7 +109,7 @@ fn entry(event: &Event, begin: &Json) -> String {
 }
 
 /// Returns the result of an event in a word.
-pub(super) fn word(event: &Event) -> String {
+pub(super) fn word(event: &HistoryEvent) -> String {
     let status = event.body["status"].as_str().unwrap_or_else(|| event.body["message"].as_str().unwrap_or("?"));
     match status {
         "changed" if event.body["corrective"] == true => "corrected".to_owned(),
@@ -116,7 +119,7 @@ pub(super) fn word(event: &Event) -> String {
 }
 
 /// Returns the changes, the failure and the process of an event.
-pub(super) fn details(event: &Event) -> String {
+pub(super) fn details(event: &HistoryEvent) -> String {
     let mut text = String::new();
     for change in event.body["changes"].as_array().into_iter().flatten() {
         let entry = change["entry"].as_str().map(|entry| format!("{}: ", visible(entry))).unwrap_or_default();

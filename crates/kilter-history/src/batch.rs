@@ -7,8 +7,8 @@ use crate::event::{EventId, EventKind, NewEvent, ResourceKey, RunId};
 use crate::link::{DIGEST, Digest, EventColumns, Link};
 use crate::store::History;
 
-/// Transaction that adds events and one link of the chain. Without [`Batch::commit`] it adds nothing.
-pub struct Batch<'a> {
+/// Transaction that adds events and one link of the chain. Without [`HistoryBatch::commit`] it adds nothing.
+pub struct HistoryBatch<'a> {
     pub(crate) transaction: Transaction<'a>,
     resources: &'a mut std::collections::HashMap<(String, String), i64>,
     path: &'a std::path::Path,
@@ -21,14 +21,14 @@ impl History {
     ///
     /// # Errors
     /// If the database cannot be written.
-    pub fn batch(&mut self) -> Result<Batch<'_>, HistoryError> {
+    pub fn batch(&mut self) -> Result<HistoryBatch<'_>, HistoryError> {
         let History { db, path, resources } = self;
         let begun = db.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
             let before = head(&transaction)?;
             Ok((transaction, before))
         });
         let (transaction, (last, digest)) = begun.map_err(|error| HistoryError::new(path, &error))?;
-        Ok(Batch { transaction, resources, path, link: Some(Link::after(&digest)), last })
+        Ok(HistoryBatch { transaction, resources, path, link: Some(Link::after(&digest)), last })
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn head(db: &rusqlite::Connection) -> rusqlite::Result<(i64, Digest)>
     Ok(found.unwrap_or((0, [0; DIGEST])))
 }
 
-impl Batch<'_> {
+impl HistoryBatch<'_> {
     /// Adds the event that begins a run.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Batch<'_> {
     /// If the database cannot be written. Nothing was added then.
     pub fn commit(mut self) -> Result<(), HistoryError> {
         let digest = self.link.take().map(Link::digest).unwrap_or_default();
-        let Batch { transaction, resources, path, last, .. } = self;
+        let HistoryBatch { transaction, resources, path, last, .. } = self;
         let linked = || {
             transaction
                 .prepare_cached("INSERT OR IGNORE INTO link (last, digest) VALUES (?1, ?2)")?

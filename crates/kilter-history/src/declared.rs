@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{OptionalExtension as _, params};
 
-use crate::batch::Batch;
+use crate::batch::HistoryBatch;
 use crate::error::HistoryError;
 use crate::event::{ResourceKey, RunId};
 use crate::store::History;
@@ -90,7 +90,7 @@ impl History {
     }
 }
 
-impl Batch<'_> {
+impl HistoryBatch<'_> {
     /// Stores the declaration of a resource. It replaces the former one.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //! The crate knows neither resource types nor the engine: the body of an event is JSON that the command writes and reads. It never receives a secret:
 //! the command redacts the values, and encrypts saved states.
 //!
-//! *Start from* [`History`], [`Batch`] and [`HistoryEvent`].
+//! *Start from* [`History`], [`HistoryBatch`] and [`HistoryEvent`].
 
 mod batch;
 mod declared;
@@ -18,7 +18,7 @@ mod retention;
 mod store;
 mod verify;
 
-pub use batch::Batch;
+pub use batch::HistoryBatch;
 pub use declared::{AttributeDigest, KnownDeclaration};
 pub use error::HistoryError;
 pub use event::{EventId, EventKind, HistoryEvent, NewEvent, ResourceKey, RunId};

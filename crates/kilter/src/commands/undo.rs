@@ -166,12 +166,12 @@ fn prepared(resources: Vec<Resource>, registry: &Registry) -> Result<Prepared, E
 pub(super) struct RecordedChange {
     type_name: String,
     title: String,
-    before: Before,
+    before: StateBefore,
     /// Later run that changed the resource again.
     changed_again: Option<RunId>,
 }
 
-enum Before {
+enum StateBefore {
     /// The resource did not exist.
     Absent,
     /// Digest of the saved state.
@@ -206,9 +206,9 @@ impl RecordedChange {
         let mut provider = None;
         let mut attributes = Attributes::new();
         match &self.before {
-            Before::Absent => attributes.set("ensure", "absent"),
-            Before::Unknown(why) => return Err(UndoRefusal::Reason(why.as_str().into())),
-            Before::State(digest) => {
+            StateBefore::Absent => attributes.set("ensure", "absent"),
+            StateBefore::Unknown(why) => return Err(UndoRefusal::Reason(why.as_str().into())),
+            StateBefore::State(digest) => {
                 let key = key.ok_or_else(|| UndoRefusal::Reason("the key of the saved state is gone".into()))?;
                 let sealed = history.state(digest).map_err(|error| UndoRefusal::History(refuse(&error)))?;
                 let sealed =
@@ -274,7 +274,7 @@ struct CollectedChanges {
 }
 
 impl CollectedChanges {
-    fn add(&mut self, resource: (&str, &str), before: Before) {
+    fn add(&mut self, resource: (&str, &str), before: StateBefore) {
         let (type_name, title) = (resource.0.to_owned(), resource.1.to_owned());
         if self.known.insert((type_name.clone(), title.clone())) {
             let change = RecordedChange { type_name, title, before, changed_again: None };
@@ -289,14 +289,14 @@ impl CollectedChanges {
         }
         for created in event.body["created"].as_array().into_iter().flatten() {
             if let (Some(type_name), Some(title)) = (created[0].as_str(), created[1].as_str()) {
-                self.add((type_name, title), Before::Absent);
+                self.add((type_name, title), StateBefore::Absent);
             }
         }
         let Some((type_name, title)) = &event.resource else { return };
         let text = |key: &str| event.body[key].as_str().map(str::to_owned);
         let before = match (text("state"), text("cannot")) {
-            (Some(digest), _) => Before::State(digest),
-            (None, why) => Before::Unknown(why.unwrap_or_else(|| "its state was not saved".to_owned())),
+            (Some(digest), _) => StateBefore::State(digest),
+            (None, why) => StateBefore::Unknown(why.unwrap_or_else(|| "its state was not saved".to_owned())),
         };
         self.add((type_name, title), before);
     }
@@ -359,7 +359,7 @@ fn of_resource(history: &History, subject: &RecordedResource, to: Option<i64>) -
             last_run = Some(event.run);
         }
         match is_created {
-            true => collected.add((&subject.type_name, &subject.title), Before::Absent),
+            true => collected.add((&subject.type_name, &subject.title), StateBefore::Absent),
             false => collected.take(&event),
         }
         match collected.changes.is_empty() {

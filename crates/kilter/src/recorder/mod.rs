@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use ecow::{EcoString, eco_format};
-use kilter_history::{Batch, EventKind, History, HistoryError, NewEvent, ResourceKey, Retention, RunId};
+use kilter_history::{EventKind, History, HistoryBatch, HistoryError, NewEvent, ResourceKey, Retention, RunId};
 use kilter_model::{Attributes, ResourceRef};
 use kilter_provider::Level;
 use kilter_runtime::{
@@ -254,7 +254,7 @@ impl Recorder {
     /// Writes the queued events, and those that `add` adds, in one transaction.
     fn written(
         &mut self,
-        add: impl FnOnce(&mut Batch<'_>, RunId, &str, &HashSet<(EcoString, EcoString)>) -> Result<(), HistoryError>,
+        add: impl FnOnce(&mut HistoryBatch<'_>, RunId, &str, &HashSet<(EcoString, EcoString)>) -> Result<(), HistoryError>,
     ) -> Result<(), HistoryError> {
         self.flushed_at = Instant::now();
         self.opened()?;

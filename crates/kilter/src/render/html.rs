@@ -38,12 +38,13 @@ pub(crate) fn page(run: &ReportedRun<'_>) -> String {
 /// Returns the result of the run, its time and its problems.
 fn head(run: &ReportedRun<'_>) -> String {
     let report = run.report;
+    let done = report.settled.unwrap_or(report.counts);
     let (class, result) = match (report.has_failures(), report.interrupted) {
         (true, _) => ("bad", "Something failed"),
         (false, true) => ("bad", "Interrupted"),
         (false, false) if report.counts.pending() > 0 && run.noop => ("todo", "Changes are pending"),
         (false, false) if report.counts.pending() > 0 => ("todo", "Resources are left out of sync"),
-        (false, false) if report.counts.changed + report.counts.refreshed > 0 => ("done", "Changed as declared"),
+        (false, false) if done.changed + done.refreshed > 0 => ("done", "Changed as declared"),
         (false, false) => ("good", "Nothing to do"),
     };
     let mode = if run.noop { "dry run, nothing was changed" } else { "changes were made where needed" };
@@ -53,6 +54,10 @@ fn head(run: &ReportedRun<'_>) -> String {
         report::seconds(report.duration),
         env!("CARGO_PKG_VERSION")
     );
+    if let Some(settled) = &report.settled {
+        let meanwhile = report::meanwhile(settled);
+        let _ = writeln!(text, "<p class=\"faint\">{}</p>", meanwhile.trim_start_matches("; "));
+    }
     let unflushed = report.unflushed.iter().map(|why| format!("not on the disk for certain: {why}"));
     let journal = report.journal.iter().map(ToString::to_string);
     let ended = report.ended_by.iter().map(|by| format!("the failure of {by} ended the run"));

@@ -226,7 +226,7 @@ pub(super) fn parts(report: &Report, noop: bool) -> Vec<(usize, &'static str)> {
 }
 
 /// Returns the changes during a run that held a state.
-fn meanwhile(settled: &Counts) -> String {
+pub(super) fn meanwhile(settled: &Counts) -> String {
     let times = |count: usize, one: &str, many: &str| match count {
         0 => None,
         1 => Some(format!("1 {one}")),
@@ -243,9 +243,12 @@ fn meanwhile(settled: &Counts) -> String {
 
 fn done(report: &Report) -> Vec<(usize, &'static str)> {
     let counts = &report.counts;
+    let corrected = report.corrected.as_ref().filter(|_| report.settled.is_none());
+    let corrected = corrected.map_or(0, |corrected| corrected.len());
     vec![
         (counts.changed, "changed"),
-        (report.corrected.as_ref().map_or(0, |corrected| corrected.len()), "of them corrected"),
+        // The final states of a run that held a state have no changes.
+        (corrected, "of them corrected"),
         (counts.refreshed, "refreshed"),
         (counts.pending(), "left otherwise"),
     ]

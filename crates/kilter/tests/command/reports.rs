@@ -79,7 +79,8 @@ fn every_format_has_the_results_of_the_run() {
     assert_eq!(junit.matches("<testcase ").count(), 6, "{junit}");
     for part in [
         "classname=\"file\" name=\"DIR/same\" time=\"0.000\"/>",
-        "<failure message=\"`echo &#39;&lt;b&gt;&amp;&#39; &gt;&amp;2; exit 3` returned 3 instead of 0:\" type=\"failed\">",
+        "<failure message=\"`echo &#39;&lt;b&gt;&amp;&#39; &gt;&amp;2; exit 3` returned 3 instead of 0:\" \
+         type=\"failed\">",
         "<skipped message=\"skipped because of exec[fails]\"/>",
         "<skipped message=\"not checked: hidden\"/>",
         "<skipped message=\"it would be changed, and is only checked\"/>",
@@ -255,4 +256,33 @@ fn textfile_has_the_counts_of_the_run() {
     assert!(!text.contains("DIR"), "{text}");
     let ended = reported.ends(1, &["apply", "m.yaml", "--textfile", "kilter.txt"]);
     assert!(ended.stderr.contains("kilter.txt is no name for metrics"), "{ended:?}");
+}
+
+#[test]
+fn corrected_resources_are_those_that_drifted() {
+    let manifest = "resources:\n  file[DIR/changed]: { content: two }\n  file[DIR/same]: { content: other }\n";
+    let reported = Reported::new(manifest);
+    let args = ["apply", "m.yaml", "--report", "r.json", "--report", "r.html", "--textfile", "r.prom"];
+    let first = reported.ends(0, &args);
+    assert!(first.stdout.contains("2 resources: 2 changed ("), "{first:?}");
+    assert_eq!(reported.json("r.json")["counts"]["corrected"], 0);
+    assert!(reported.read("r.html").contains("No resource drifts."));
+    // One resource drifts, and the declaration of the other one is edited.
+    reported.place.file("changed", "drifted");
+    let manifest = manifest.replace("other", "edited").replace("DIR", &reported.place.path().display().to_string());
+    reported.place.file("m.yaml", manifest);
+    let second = reported.ends(0, &args);
+    assert!(second.stdout.contains("2 resources: 2 changed, 1 of them corrected ("), "{second:?}");
+    let json = reported.json("r.json");
+    assert_eq!(json["counts"]["corrected"], 1);
+    let is_corrected = |at: usize| json["resources"][at].get("corrected").is_some();
+    assert!(is_corrected(0) && !is_corrected(1), "{json:#}");
+    assert!(reported.read("r.html").contains("file[DIR/changed]</a>: repaired: it had drifted"));
+    assert!(reported.read("r.prom").contains("\nkilter_last_run_corrected 1\n"));
+    // Without the history it is not known.
+    reported.place.file("changed", "drifted");
+    let without = reported.ends(0, &[&args[..], &["--without-history"]].concat());
+    assert!(without.stdout.contains("2 resources: 1 changed, 1 unchanged ("), "{without:?}");
+    assert!(reported.json("r.json")["counts"].get("corrected").is_none());
+    assert!(!reported.read("r.prom").contains("corrected"));
 }

@@ -13,6 +13,9 @@ use crate::reports::ReportedRun;
 
 const STYLE: &str = include_str!("html/style.css");
 
+/// Number of drifting resources that the page shows at once.
+const MAX_DRIFTING: usize = 50;
+
 /// Maximum number of unchanged resources that the page names.
 const MAX_UNCHANGED: usize = 5_000;
 
@@ -119,11 +122,16 @@ fn drift(run: &ReportedRun<'_>) -> String {
         _ => None,
     };
     let rows = run.report.resources.iter().enumerate().filter_map(|(at, one)| Some((at, one, why(one)?)));
-    let rows: String = rows
+    let rows: Vec<String> = rows
         .map(|(at, one, why)| format!("<li><a href=\"#r{at}\">{}</a>: {}</li>\n", name(one), markup(&why)))
         .collect();
-    if !rows.is_empty() {
-        text += &format!("<ul>\n{rows}</ul>\n");
+    let (first, more) = rows.split_at(rows.len().min(MAX_DRIFTING));
+    if !first.is_empty() {
+        text += &format!("<ul>\n{}</ul>\n", first.concat());
+    }
+    if !more.is_empty() {
+        let (count, more) = (more.len(), more.concat());
+        text += &format!("<details>\n<summary>{count} more</summary>\n<ul>\n{more}</ul>\n</details>\n");
     }
     let note = match (&run.report.corrected, run.noop, rows.is_empty()) {
         (Some(_), _, true) => "No resource drifts.",

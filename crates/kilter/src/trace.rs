@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
+use ecow::EcoString;
 use kilter_model::ResourceRef;
-use kilter_runtime::{Event, Observer, Report, ResourceReport};
+use kilter_runtime::{Event, Observer, PendingChange, Report, ResourceReport};
 use rustc_hash::FxHashMap;
 
 /// Maximum number of calls, and of resources, in a trace. A run that holds a state keeps the newest calls.
@@ -112,6 +113,10 @@ impl Observer for Traced<'_> {
     fn event(&mut self, event: Event<'_>) {
         self.trace.event(&event);
         self.observer.event(event);
+    }
+
+    fn before_changes(&mut self, changes: &[PendingChange<'_>]) -> Result<(), EcoString> {
+        self.observer.before_changes(changes)
     }
 }
 

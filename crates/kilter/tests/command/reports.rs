@@ -286,3 +286,12 @@ fn corrected_resources_are_those_that_drifted() {
     assert!(reported.json("r.json")["counts"].get("corrected").is_none());
     assert!(!reported.read("r.prom").contains("corrected"));
 }
+
+#[test]
+fn run_with_a_report_saves_the_state_before_its_changes() {
+    let reported = Reported::new("resources:\n  file[DIR/changed]: { content: two }\n");
+    reported.ends(0, &["apply", "m.yaml", "--report", "r.json"]);
+    assert_eq!(reported.read("changed"), "two");
+    reported.ends(0, &["undo", "last"]);
+    assert_eq!(reported.read("changed"), "one\n");
+}

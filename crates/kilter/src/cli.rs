@@ -21,6 +21,7 @@ pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, Provi
 pub(crate) use reports::ReportArgs;
 
 use crate::module_log::LogFilter;
+use crate::released::Released;
 
 const INPUT: &str = "Input";
 const HOW: &str = "How it is done";
@@ -260,6 +261,10 @@ pub(crate) struct ApplyArgs {
     /// Make changes even if `kilter pause` has paused this state directory
     #[arg(long, help_heading = HOW)]
     pub(crate) even_if_paused: bool,
+    /// Treatment of resources that left the manifest since its last run: `keep` leaves them as they are, `remove`
+    /// removes those that kilter has created, `revert` restores the state before the first change by kilter
+    #[arg(long, value_name = "HOW", default_value = "keep", help_heading = HOW)]
+    pub(crate) released: Released,
     /// Undo all changes unless `kilter confirm` keeps them within this time after the apply, such as 60s or 10m; also
     /// if the terminal, the connection or the machine does not survive the changes
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "noop", help_heading = HOW)]
@@ -402,6 +407,10 @@ pub(crate) struct PlanArgs {
     /// Save the plan in a file for `kilter apply`
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
     pub(crate) output: Option<PathBuf>,
+    /// Treatment of resources that left the manifest since its last run: `keep` leaves them as they are, `remove`
+    /// removes those that kilter has created, `revert` restores the state before the first change by kilter
+    #[arg(long, value_name = "HOW", default_value = "keep", help_heading = HOW)]
+    pub(crate) released: Released,
     /// Sign the plan with an ed25519 private key, so that it can be applied on another machine or by another user
     #[arg(long, value_name = "KEY", value_hint = clap::ValueHint::FilePath, requires = "output", help_heading = HOW)]
     pub(crate) sign: Option<PathBuf>,

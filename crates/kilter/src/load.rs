@@ -27,7 +27,7 @@ use crate::collected::Collected;
 use crate::exit::Exit;
 use crate::recorder::RunInputs;
 use crate::session::Session;
-use crate::{facts, output, providers, reversals, signals, trust};
+use crate::{facts, output, providers, released, reversals, signals, trust};
 use recorded::RecordedSource;
 use sources::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
@@ -361,7 +361,8 @@ fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry
     }
     let mut warnings = std::mem::take(&mut compiled.warnings);
     compiled.catalog.origin = origin;
-    match reversals::prepare(session.state_dir_if_any(), compiled.catalog, registry) {
+    let restored = released::restorations(session, &compiled.catalog, registry)?;
+    match reversals::prepare(session.state_dir_if_any(), compiled.catalog, restored, registry) {
         Ok(prepared) => {
             warnings.extend(prepared.ineffective_notifications().iter().map(ineffective));
             let news = session.warnings.unreported(warnings, &sources);

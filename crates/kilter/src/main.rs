@@ -34,6 +34,7 @@ mod providers;
 mod puppet;
 mod ralsh;
 mod recorder;
+mod released;
 mod render;
 mod reported_warnings;
 mod reports;

@@ -33,15 +33,24 @@ pub(crate) fn origin(record: &RecordMode, given: &[Source]) -> EcoString {
         .unwrap_or_default()
 }
 
-/// Prepares the run of a catalog, together with the resources to restore from a state directory.
+/// Prepares the run of a catalog, together with `restored`, and the resources to restore from a state directory.
 ///
 /// # Errors
 /// Problems of the catalog itself. A resource that cannot be restored is left out, with a warning.
 pub(crate) fn prepare(
     state_dir: Option<PathBuf>,
     catalog: Catalog,
+    restored: Vec<Resource>,
     registry: &Registry,
 ) -> Result<Prepared, Box<Rejected>> {
+    let catalog = match restored.is_empty() {
+        true => catalog,
+        false => {
+            let mut catalog = catalog;
+            catalog.resources.extend(restored.into_iter().map(Arc::new));
+            catalog
+        }
+    };
     let state = state_dir.map(StateDir::new);
     let Some(reversals) = state.and_then(|state| RevertStore::of(&state, &catalog.origin)).filter(RevertStore::exists)
     else {

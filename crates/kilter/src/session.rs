@@ -12,6 +12,7 @@ use crate::cli::Global;
 use crate::exit::Exit;
 use crate::mold::OpenedMold;
 use crate::recorder::RunInputs;
+use crate::released::Released;
 use crate::reported_warnings::ReportedWarnings;
 use crate::reports::Reports;
 use crate::{mold, output, paths, signals, trust, world};
@@ -32,6 +33,8 @@ pub(crate) struct Session {
     pub(crate) channel3: Option<Arc<RawLog>>,
     /// Word of the command.
     command: &'static str,
+    /// Treatment of resources that left the manifests.
+    released: OnceLock<Released>,
     /// Manifests and facts of the run, for the history.
     inputs: Mutex<RunInputs>,
     mold: OnceLock<OpenedMold>,
@@ -82,6 +85,7 @@ impl Session {
             warnings: ReportedWarnings::default(),
             channel3,
             command,
+            released: OnceLock::new(),
             inputs: Mutex::default(),
             mold: OnceLock::new(),
             reports: OnceLock::new(),
@@ -93,6 +97,16 @@ impl Session {
     /// Returns the word of the command.
     pub(crate) fn command(&self) -> &'static str {
         self.command
+    }
+
+    /// Sets the treatment of resources that left the manifests, once.
+    pub(crate) fn set_released(&self, released: Released) {
+        let _ = self.released.set(released);
+    }
+
+    /// Returns the treatment of resources that left the manifests.
+    pub(crate) fn released(&self) -> Released {
+        self.released.get().copied().unwrap_or_default()
     }
 
     /// Sets the manifests and facts of the run.

@@ -38,6 +38,7 @@ pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
     if let Some(Err(exit)) = state_dir.as_deref().map(pauses::refuse) {
         return exit;
     }
+    session.set_released(args.released);
     let is_confirmed = args.confirm_within.is_some() || args.health.is_some();
     if is_confirmed && pass.mode == Mode::Apply {
         return confirmed(args, pass, session);

@@ -91,6 +91,7 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
 fn word(command: &Command) -> &'static str {
     match command {
         Command::Apply(_) => "apply",
+        Command::Plan(_) => "plan",
         Command::Run(_) => "run",
         Command::Set(_) => "set",
         Command::Act(_) => "act",

@@ -11,6 +11,7 @@ use crate::cli::PlanArgs;
 use crate::exit::Exit;
 use crate::load::Input;
 use crate::recorder::OnFailure;
+use crate::released::Released;
 use crate::reports::Reports;
 use crate::session::Session;
 use crate::{load, output, output_file, plan_file, providers, signals};
@@ -29,6 +30,11 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
         let message = format_args!("the plan would overwrite {}, one of its input files", input.display());
         return output::fail_with(message, ["give another name to --output"]);
     }
+    if args.output.is_some() && args.released != Released::Keep {
+        let hints = ["leave out --output, and give --released to `kilter apply` with the manifest"];
+        return output::fail_with("a plan that restores released resources cannot be saved", hints);
+    }
+    session.set_released(args.released);
     let named: Vec<PathBuf> = args.input.manifests.iter().chain(&args.output).cloned().collect();
     if let Err(exit) = Reports::open(&args.reports, "plan", &named, session) {
         return exit;

@@ -241,6 +241,32 @@ impl RecordedChange {
     }
 }
 
+/// Returns the declaration that restores the state of a resource before its first recorded change, or the reason why
+/// there is none.
+///
+/// # Errors
+/// If the history cannot be read; reported.
+pub(crate) fn restoration(
+    history: &History,
+    type_name: &str,
+    title: &str,
+    session: &Session,
+    registry: &Registry,
+) -> Result<Result<Resource, EcoString>, Exit> {
+    let subject = RecordedResource { type_name: type_name.to_owned(), title: title.to_owned() };
+    let key = SealingKey::of(&session.state_dir()?).ok();
+    let changes = of_resource(history, &subject, Some(i64::MIN))?;
+    let Some(change) = changes.first() else { return Ok(Err("kilter has never changed it".into())) };
+    match change.resource(history, key.as_ref(), registry) {
+        Ok(mut resource) => {
+            resource.particulars_mut().is_reversal = true;
+            Ok(Ok(resource))
+        }
+        Err(UndoRefusal::Reason(why)) => Ok(Err(why)),
+        Err(UndoRefusal::History(exit)) => Err(exit),
+    }
+}
+
 /// Returns the chosen changes, each resource once with its state before the first of them.
 fn chosen(history: &History, args: &UndoArgs) -> Result<Vec<RecordedChange>, Exit> {
     let to = args.to.as_deref().map(parsed_time).transpose()?;

@@ -22,6 +22,12 @@ pub(super) struct CatalogDigests {
     restored: Vec<(EcoString, EcoString)>,
 }
 
+/// Returns the resources that are restored, because they are no longer declared.
+pub(super) fn restored(prepared: &Prepared) -> Vec<(EcoString, EcoString)> {
+    let restored = prepared.resources().iter().filter(|resource| resource.is_reversal());
+    restored.map(|one| (one.reference.type_name.as_str().into(), one.reference.title.as_str().into())).collect()
+}
+
 /// Returns true if a declaration contains a secret.
 pub(super) fn has_secrets(prepared: &Prepared) -> bool {
     prepared.resources().iter().any(|one| one.attributes.iter().any(|(_, value)| value.holds_sensitive()))
@@ -45,10 +51,7 @@ impl CatalogDigests {
             let (type_name, title) = (EcoString::from(reference.type_name.as_str()), reference.title.as_str().into());
             (type_name, title, resource.name.clone(), digests)
         });
-        let restored = prepared.resources().iter().filter(|resource| resource.is_reversal());
-        let restored =
-            restored.map(|one| (one.reference.type_name.as_str().into(), one.reference.title.as_str().into()));
-        CatalogDigests { resources: resources.collect(), restored: restored.collect() }
+        CatalogDigests { resources: resources.collect(), restored: restored(prepared) }
     }
 
     /// Returns the digest of all.
@@ -167,6 +170,10 @@ pub(super) fn record(
     }
     let mut released: Vec<(String, String)> = known.into_keys().collect();
     released.sort_unstable();
+    // Those that this run restores leave at its end.
+    released.retain(|(type_name, title)| {
+        !declared.restored.iter().any(|(known_type, known)| known_type == type_name && known == title)
+    });
     for (type_name, title) in &released {
         batch.release(ResourceKey { type_name, title, name: title })?;
     }

@@ -152,9 +152,14 @@ impl Recorder {
         }
         let body = body::end(report);
         let undone = std::mem::take(&mut self.undone);
+        let mut restored = declarations::restored(&self.prepared);
+        restored.retain(|id| !self.unsettled.contains(id));
         let result = self.written(|batch, id, origin, unsettled| {
             for (type_name, title) in &undone {
                 batch.unsettle(key(type_name, title))?;
+            }
+            for (type_name, title) in &restored {
+                batch.release(key(type_name, title))?;
             }
             if !origin.is_empty() {
                 batch.settle(origin, unsettled.iter().map(|(type_name, title)| key(type_name, title)))?;

@@ -87,3 +87,43 @@ fn run_whose_resources_were_changed_again_is_not_undone_over_the_later_change() 
     assert_eq!(place.run(&["undo", "--to", "1h"]).code, 0);
     assert!(!file.exists());
 }
+
+#[test]
+fn resources_that_leave_the_manifest_stay_are_removed_or_reverted() {
+    let place = Place::new();
+    let (new, old) = (place.path().join("new"), place.path().join("old"));
+    let both = "  file:\n    DIR/new: { content: x }\n    DIR/old: { content: changed }\n    DIR/c: { content: c }\n";
+    let one = "  file:\n    DIR/c: { content: c }\n";
+    let begin = || {
+        std::fs::write(&old, "theirs").unwrap();
+        assert_eq!(place.run(&["apply", &manifest(&place, both)]).code, 0);
+        manifest(&place, one)
+    };
+    let site = begin();
+    let kept = "no longer declared, and left as they are: file[DIR/new], file[DIR/old]\n";
+    for words in [&["plan", &site][..], &["apply", &site]] {
+        let ended = place.run(words);
+        assert!(ended.code == 0 && ended.stderr == kept, "{words:?}: {} {}", ended.stdout, ended.stderr);
+    }
+    assert_eq!(place.run(&["apply", &site]).stderr, "", "it is said once");
+    assert_eq!((content(&new).as_str(), content(&old).as_str()), ("x", "changed"));
+
+    let site = begin();
+    let planned = place.run(&["plan", "--released", "remove", &site]);
+    assert!(planned.code == 2 && planned.stdout.contains("- file[DIR/new]"), "{}", planned.stdout);
+    let ended = place.run(&["apply", "--released", "remove", &site]);
+    assert!(
+        ended.code == 0 && ended.stderr.contains("left as they are: file[DIR/old]"),
+        "{} {}",
+        ended.stdout,
+        ended.stderr
+    );
+    assert!(ended.stdout.contains("it is no longer declared"), "{}", ended.stdout);
+    assert!(!new.exists() && content(&old) == "changed");
+
+    let site = begin();
+    assert_eq!(place.run(&["apply", "--released", "revert", &site]).code, 0);
+    assert!(!new.exists() && content(&old) == "theirs");
+    let again = place.run(&["apply", "--released", "revert", &site]);
+    assert!(again.code == 0 && again.stdout.contains("1 resource: 1 unchanged"), "{} {}", again.stdout, again.stderr);
+}

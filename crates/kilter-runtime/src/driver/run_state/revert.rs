@@ -41,7 +41,7 @@ impl RunState<'_> {
             None if reverts_to(self.prepared.provider(vertex)) == Some(RevertTo::Absence) => {
                 "it is no longer declared".into()
             }
-            None => "it is no longer declared: its earlier state is restored (`reverse`)".into(),
+            None => "it is no longer declared: its earlier state is restored".into(),
         }
     }
 

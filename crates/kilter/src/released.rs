@@ -1,0 +1,86 @@
+//! Resources that left the manifests since their last run.
+//!
+//! The history knows the declarations of the last run. By default a resource that is no longer declared stays as it is, and the command says so.
+
+use std::collections::HashSet;
+
+use clap::ValueEnum;
+use kilter_history::History;
+use kilter_model::{Catalog, Resource};
+use kilter_provider::Registry;
+
+use crate::commands::undo;
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::visible::visible;
+use crate::{output, recorder};
+
+/// Maximum number of named resources.
+const MAX_NAMED: usize = 10;
+
+/// Treatment of resources that left the manifests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Released {
+    /// They stay as they are.
+    #[default]
+    Keep,
+    /// Resources that kilter has created are removed; others stay.
+    Remove,
+    /// The state before the first change by kilter is restored.
+    Revert,
+}
+
+/// Returns the resources to restore, and names those that stay.
+///
+/// # Errors
+/// If a state cannot be restored, or the history cannot be read; reported.
+pub(crate) fn restorations(session: &Session, catalog: &Catalog, registry: &Registry) -> Result<Vec<Resource>, Exit> {
+    let is_meant = ["apply", "plan", "run"].contains(&session.command()) && !session.record.is_recorded();
+    let Some(state_dir) = session.state_dir_if_any().filter(|_| is_meant && !catalog.origin.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    // A history that cannot be read is reported by the run.
+    let Ok(Some(history)) = History::read(&recorder::directory(&state_dir)) else { return Ok(Vec::new()) };
+    let Ok(known) = history.declarations(&catalog.origin) else { return Ok(Vec::new()) };
+    let declared: HashSet<(&str, &str)> =
+        catalog.resources.iter().map(|one| (one.reference.type_name.as_str(), one.reference.title.as_str())).collect();
+    let mut left: Vec<(String, String)> = known
+        .into_keys()
+        .filter(|(type_name, title)| !declared.contains(&(type_name.as_str(), title.as_str())))
+        .collect();
+    left.sort_unstable();
+    let (mut restored, mut kept, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    for (type_name, title) in left {
+        let name = visible(&format!("{type_name}[{title}]"));
+        if session.released() == Released::Keep {
+            kept.push(name);
+            continue;
+        }
+        match undo::restoration(&history, &type_name, &title, session, registry)? {
+            Ok(resource) => {
+                let was_created = resource.attributes.text("ensure") == Some("absent");
+                match session.released() == Released::Revert || was_created {
+                    true => restored.push(resource),
+                    false => kept.push(name),
+                }
+            }
+            Err(why) if session.released() == Released::Revert => refused.push(format!("{name}: {why}")),
+            Err(_) => kept.push(name),
+        }
+    }
+    if !refused.is_empty() {
+        refused.iter().for_each(|line| output::line(format_args!("cannot be restored: {line}")));
+        let hints =
+            ["`--released keep` leaves them as they are, `--released remove` removes those that kilter created"];
+        return Err(output::fail_with("some resources that left the manifest cannot be restored", hints));
+    }
+    if !kept.is_empty() && !session.global.quiet {
+        let more = match kept.len().saturating_sub(MAX_NAMED) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        kept.truncate(MAX_NAMED);
+        output::line(format_args!("no longer declared, and left as they are: {}{more}", kept.join(", ")));
+    }
+    Ok(restored)
+}

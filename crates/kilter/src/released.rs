@@ -11,6 +11,7 @@ use kilter_provider::Registry;
 
 use crate::commands::undo;
 use crate::exit::Exit;
+use crate::recorder::{Unchanged, names_digest};
 use crate::session::Session;
 use crate::visible::visible;
 use crate::{output, recorder};
@@ -39,6 +40,10 @@ pub(crate) fn restorations(session: &Session, catalog: &Catalog, registry: &Regi
     let Some(state_dir) = session.state_dir_if_any().filter(|_| is_meant && !catalog.origin.is_empty()) else {
         return Ok(Vec::new());
     };
+    // This file is smaller than the database.
+    if Unchanged::of(&state_dir).has_names(&catalog.origin, &names_digest(&catalog.resources)) {
+        return Ok(Vec::new());
+    }
     // A history that cannot be read is reported by the run.
     let Ok(Some(history)) = History::read(&recorder::directory(&state_dir)) else { return Ok(Vec::new()) };
     let Ok(known) = history.declarations(&catalog.origin) else { return Ok(Vec::new()) };

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_history::{
@@ -34,40 +35,65 @@ pub(super) fn has_secrets(prepared: &Prepared) -> bool {
 }
 
 impl CatalogDigests {
-    /// Returns the digests of all resources of a run. A digest of a secret needs the key; without it, all secrets are equal.
+    /// Returns the digests of all resources of a run. A digest of a secret needs the key; without it, all secrets are
+    /// equal.
     pub(super) fn of(prepared: &Prepared, key: Option<&SealingKey>) -> CatalogDigests {
-        let is_declared = |resource: &&std::sync::Arc<Resource>| !resource.is_hidden() && !resource.is_reversal();
-        let resources = prepared.resources().iter().filter(is_declared).map(|resource| {
-            let reference = &resource.reference;
-            let mut digests: Vec<AttributeDigest> = resource
-                .attributes
-                .iter()
-                .map(|(name, value)| AttributeDigest {
-                    name: name_digest(name.as_str()),
-                    value: value_digest(value, key),
-                })
-                .collect();
-            digests.sort_unstable();
-            let (type_name, title) = (EcoString::from(reference.type_name.as_str()), reference.title.as_str().into());
-            (type_name, title, resource.name.clone(), digests)
+        let resources = declared(prepared.resources()).map(|resource| {
+            let mut digests = Vec::new();
+            attribute_digests(resource, key, &mut digests);
+            let (type_name, title) = named(resource);
+            (type_name.into(), title.into(), resource.name.clone(), digests)
         });
         CatalogDigests { resources: resources.collect(), restored: restored(prepared) }
     }
+}
 
-    /// Returns the digest of all.
-    pub(super) fn digest(&self) -> [u8; 8] {
-        let mut hasher = DefaultHasher::new();
-        for (type_name, title, _, digests) in &self.resources {
-            hasher.write(type_name.as_bytes());
-            hasher.write_u8(0xff);
-            hasher.write(title.as_bytes());
-            hasher.write_usize(digests.len());
-            for one in digests {
-                hasher.write_u32(one.name);
-                hasher.write_u64(one.value);
-            }
+/// Returns the resources that a manifest declares.
+fn declared(resources: &[Arc<Resource>]) -> impl Iterator<Item = &Resource> {
+    resources.iter().map(|resource| &**resource).filter(|one| !one.is_hidden() && !one.is_reversal())
+}
+
+fn named(resource: &Resource) -> (&str, &str) {
+    (resource.reference.type_name.as_str(), resource.reference.title.as_str())
+}
+
+fn attribute_digests(resource: &Resource, key: Option<&SealingKey>, digests: &mut Vec<AttributeDigest>) {
+    digests.clear();
+    let attributes = resource.attributes.iter();
+    digests.extend(
+        attributes
+            .map(|(name, value)| AttributeDigest { name: name_digest(name.as_str()), value: value_digest(value, key) }),
+    );
+    digests.sort_unstable();
+}
+
+/// Returns the digest of all declarations of a run.
+pub(super) fn digest(prepared: &Prepared, key: Option<&SealingKey>) -> [u8; 8] {
+    let mut hasher = DefaultHasher::new();
+    let mut digests = Vec::new();
+    for resource in declared(prepared.resources()) {
+        attribute_digests(resource, key, &mut digests);
+        add_name(&mut hasher, resource);
+        for one in &digests {
+            hasher.write_u32(one.name);
+            hasher.write_u64(one.value);
         }
-        hasher.finish().to_le_bytes()
+    }
+    hasher.finish().to_le_bytes()
+}
+
+/// Returns the digest of the names of all declared resources.
+pub(crate) fn names_digest(resources: &[Arc<Resource>]) -> [u8; 8] {
+    let mut hasher = DefaultHasher::new();
+    declared(resources).for_each(|resource| add_name(&mut hasher, resource));
+    hasher.finish().to_le_bytes()
+}
+
+fn add_name(hasher: &mut DefaultHasher, resource: &Resource) {
+    let (type_name, title) = named(resource);
+    for text in [type_name, title] {
+        hasher.write(text.as_bytes());
+        hasher.write_u8(0xff);
     }
 }
 
@@ -139,20 +165,22 @@ impl Intents {
 pub(super) fn record(
     history: &mut History,
     run: RunId,
-    origin: &str,
-    declared: &CatalogDigests,
+    prepared: &Prepared,
+    key: Option<&SealingKey>,
     manifests: &Json,
 ) -> Result<Intents, HistoryError> {
+    let origin = prepared.origin().as_str();
     let mut intents = Intents::default();
     if origin.is_empty() {
         return Ok(intents);
     }
-    intents.edited.extend(declared.restored.iter().map(|id| (id.clone(), Edit::All)));
-    let digest = declared.digest();
+    intents.edited.extend(restored(prepared).into_iter().map(|id| (id, Edit::All)));
+    let digest = digest(prepared, key);
     let is_same = history.catalog_digest(origin)?.as_deref() == Some(&digest[..]);
     if is_same && !history.has_unsettled(origin)? {
         return Ok(intents);
     }
+    let declared = CatalogDigests::of(prepared, key);
     let mut known = history.declarations(origin)?;
     let (mut added, mut changed) = (Vec::new(), Vec::new());
     let mut batch = history.batch()?;

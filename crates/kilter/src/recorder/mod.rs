@@ -24,8 +24,10 @@ use serde_json::{Value as Json, json};
 
 use crate::output;
 use crate::session::Session;
-use declarations::{CatalogDigests, Intents};
+use declarations::Intents;
+pub(crate) use declarations::names_digest;
 pub(crate) use origin::RunInputs;
+use origin::{ManifestLines, RunOrigin};
 pub(crate) use unchanged::Unchanged;
 
 /// Directory of the history in the state directory.
@@ -73,9 +75,9 @@ pub(crate) enum OnFailure {
 pub(crate) struct Recorder {
     state_dir: PathBuf,
     on_failure: OnFailure,
-    /// Event that begins the run, without the manifests.
-    header: Json,
+    origin: RunOrigin,
     inputs: RunInputs,
+    lines: ManifestLines,
     prepared: Prepared,
     open: Option<OpenRun>,
     queue: Vec<QueuedEvent>,
@@ -116,8 +118,9 @@ impl Recorder {
         Some(Recorder {
             state_dir,
             on_failure,
-            header: origin::header(session),
+            origin: RunOrigin::of(session),
             inputs: session.inputs(),
+            lines: ManifestLines::default(),
             prepared: prepared.clone(),
             open: None,
             queue: Vec::new(),
@@ -133,11 +136,10 @@ impl Recorder {
 
     /// Takes a new declaration of a run that holds a state.
     pub(crate) fn declares(&mut self, prepared: &Prepared, inputs: RunInputs) {
-        (self.prepared, self.inputs) = (prepared.clone(), inputs);
+        (self.prepared, self.inputs, self.lines) = (prepared.clone(), inputs, ManifestLines::default());
         let Some(run) = &mut self.open else { return };
-        let declared = CatalogDigests::of(&self.prepared, run.key.as_ref());
         let manifests = self.inputs.manifests();
-        let recorded = declarations::record(&mut run.history, run.id, self.prepared.origin(), &declared, &manifests);
+        let recorded = declarations::record(&mut run.history, run.id, &self.prepared, run.key.as_ref(), &manifests);
         match recorded {
             Ok(intents) => run.intents = intents,
             Err(error) => self.fails(&error),
@@ -189,7 +191,7 @@ impl Recorder {
         if origin.is_empty() || key.is_none() && declarations::has_secrets(&self.prepared) {
             return !origin.is_empty();
         }
-        let digest = CatalogDigests::of(&self.prepared, key.as_ref()).digest();
+        let digest = declarations::digest(&self.prepared, key.as_ref());
         !Unchanged::of(&self.state_dir).is_repeated(origin, &digest)
     }
 
@@ -198,8 +200,9 @@ impl Recorder {
         if self.prepared.origin().is_empty() {
             return;
         }
-        let digest = CatalogDigests::of(&self.prepared, run.key.as_ref()).digest();
-        Unchanged::of(&self.state_dir).begins(self.prepared.origin(), &digest, run.id);
+        let digest = declarations::digest(&self.prepared, run.key.as_ref());
+        let names = names_digest(self.prepared.resources());
+        Unchanged::of(&self.state_dir).begins(self.prepared.origin(), &digest, &names, run.id);
     }
 
     /// Removes old events. A failure only delays that.
@@ -231,7 +234,7 @@ impl Recorder {
                 // Without a key, an edit of a secret is not noticed. A lost key is not replaced here.
                 key = SealingKey::made(&self.state_dir).ok();
             }
-            let mut header = self.header.clone();
+            let mut header = origin::header(&self.origin);
             let manifests = self.inputs.manifests();
             if manifests.as_array().is_some_and(|all| !all.is_empty()) {
                 header["manifests"] = manifests.clone();
@@ -249,8 +252,7 @@ impl Recorder {
             let mut batch = history.batch()?;
             let id = batch.begin_run(at, &header)?;
             batch.commit()?;
-            let declared = CatalogDigests::of(&self.prepared, key.as_ref());
-            let intents = declarations::record(&mut history, id, self.prepared.origin(), &declared, &manifests)?;
+            let intents = declarations::record(&mut history, id, &self.prepared, key.as_ref(), &manifests)?;
             self.open = Some(OpenRun { history, id, intents, key });
         }
         Ok(self.open.as_mut().expect("it was opened above"))
@@ -349,14 +351,14 @@ impl Recorder {
         if let Err(error) = opened {
             self.fails(&error);
         }
-        let place = self.inputs.place(report.span);
+        let place = self.lines.place(&self.inputs, report.span);
         let intents = self.open.as_ref().map(|run| &run.intents);
         let is_corrective = |attribute: &str| {
             !self.prepared.origin().is_empty()
                 && intents.is_some_and(|intents| intents.is_corrective(&id.0, &id.1, attribute))
         };
         let outcome = body::outcome(report, place, &is_corrective);
-        if report.status == Status::Changed && self.header["command"] == "undo" {
+        if report.status == Status::Changed && self.origin.command == "undo" {
             self.undone.push(id.clone());
         }
         if outcome["corrective"] == true {

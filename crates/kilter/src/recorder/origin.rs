@@ -1,5 +1,6 @@
 //! Origin of a run: user, terminal, host, command, manifests and facts.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -19,16 +20,29 @@ const MAX_GIT_BYTES: u64 = 1 << 20;
 /// Login uid of a process without a login.
 const NO_LOGIN: u32 = u32::MAX;
 
+/// Command, host and start of a run.
+pub(super) struct RunOrigin {
+    pub(super) command: &'static str,
+    pub(super) host: String,
+    pub(super) started: SystemTime,
+}
+
+impl RunOrigin {
+    pub(super) fn of(session: &Session) -> RunOrigin {
+        RunOrigin { command: session.command(), host: session.host().to_owned(), started: SystemTime::now() }
+    }
+}
+
 /// Returns the begin of a run.
-pub(super) fn header(session: &Session) -> Json {
+pub(super) fn header(origin: &RunOrigin) -> Json {
     let uid = rustix::process::getuid().as_raw();
     let mut header = json!({
-        "command": session.command(),
+        "command": origin.command,
         "uid": uid,
-        "host": session.host(),
+        "host": origin.host,
         "pid": std::process::id(),
         "version": env!("CARGO_PKG_VERSION"),
-        "started": milliseconds(SystemTime::now()),
+        "started": milliseconds(origin.started),
     });
     if let Some(name) = user_name(uid) {
         header["user"] = name.into();
@@ -104,20 +118,35 @@ impl RunInputs {
         };
         self.sources.iter().map(manifest).collect()
     }
+}
 
-    /// Returns the file and the line of a span. The file is read again, so that a run without changes keeps no texts.
-    pub(super) fn place(&self, span: Span) -> Option<String> {
+/// Lines of the manifests. A file is read again when a change in it is recorded, so that a run without changes keeps no
+/// texts.
+#[derive(Debug, Default)]
+pub(super) struct ManifestLines {
+    /// Shown path and starts of the lines of each source; no starts if the file has changed meanwhile.
+    read: HashMap<u16, (String, Vec<usize>)>,
+}
+
+impl ManifestLines {
+    /// Returns the file and the line of a span.
+    pub(super) fn place(&mut self, inputs: &RunInputs, span: Span) -> Option<String> {
         // A resource that is restored has no place.
-        let source = self.sources.get(usize::from(span.source.0)).filter(|_| span.end > 0)?;
-        let path = std::fs::canonicalize(source.name.as_str()).ok();
-        let shown = path.as_ref().map_or_else(|| source.name.to_string(), |path| path.display().to_string());
-        let line = path.and_then(|path| line(&path, source, span));
-        Some(line.map_or_else(|| shown.clone(), |line| format!("{shown}:{line}")))
+        let source = inputs.sources.get(usize::from(span.source.0)).filter(|_| span.end > 0)?;
+        let (shown, starts) = self.read.entry(span.source.0).or_insert_with(|| {
+            let path = std::fs::canonicalize(source.name.as_str()).ok();
+            let shown = path.as_ref().map_or_else(|| source.name.to_string(), |path| path.display().to_string());
+            (shown, path.and_then(|path| starts(&path, source)).unwrap_or_default())
+        });
+        Some(match starts.partition_point(|start| *start <= span.start as usize) {
+            0 => shown.clone(),
+            line => format!("{shown}:{line}"),
+        })
     }
 }
 
-/// Returns the line of a span, unless the file has changed meanwhile.
-fn line(path: &Path, source: &SourceDigest, span: Span) -> Option<usize> {
+/// Returns the starts of the lines of a manifest, unless it has changed meanwhile.
+fn starts(path: &Path, source: &SourceDigest) -> Option<Vec<usize>> {
     let found = std::fs::metadata(path).ok()?;
     // A byte order mark is no part of the text.
     if !found.is_file() || found.len().abs_diff(source.length) > 3 {
@@ -125,8 +154,11 @@ fn line(path: &Path, source: &SourceDigest, span: Span) -> Option<usize> {
     }
     let text = std::fs::read_to_string(path).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let before = text.as_bytes().get(..span.start as usize)?;
-    Some(before.iter().filter(|byte| **byte == b'\n').count() + 1)
+    if kilter_history::sha256(text.as_bytes()) != source.sha256 {
+        return None;
+    }
+    let after_newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+    Some(std::iter::once(0).chain(after_newlines).collect())
 }
 
 /// Returns the commit that is checked out in the git repository of a file. It starts no program.

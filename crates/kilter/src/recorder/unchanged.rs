@@ -62,11 +62,13 @@ impl Unchanged {
     }
 
     /// Begins to count after a run on record.
-    pub(crate) fn begins(&self, origin: &str, digest: &[u8], run: RunId) {
+    pub(crate) fn begins(&self, origin: &str, digest: &[u8], names: &[u8], run: RunId) {
         let mut all = self.read();
         let now = milliseconds(SystemTime::now());
         let digest = kilter_history::hexadecimal(digest);
-        all.insert(origin.to_owned(), json!({ "digest": digest, "run": run.0, "at": now, "count": 0, "last": now }));
+        let names = kilter_history::hexadecimal(names);
+        let counts = json!({ "digest": digest, "names": names, "run": run.0, "at": now, "count": 0, "last": now });
+        all.insert(origin.to_owned(), counts);
         self.write(all);
     }
 
@@ -86,6 +88,12 @@ impl Unchanged {
         known["last"] = now.into();
         self.write(all);
         true
+    }
+
+    /// Returns true if the last run of these manifests had resources with these names.
+    pub(crate) fn has_names(&self, origin: &str, names: &[u8]) -> bool {
+        let names = kilter_history::hexadecimal(names);
+        self.read().get(origin).is_some_and(|known| known["names"].as_str() == Some(&names))
     }
 
     /// Returns the runs without changes before a new run, for its record.

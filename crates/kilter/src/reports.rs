@@ -111,7 +111,7 @@ impl Reports {
             }
             output_file::check(path).map_err(|why| unwritable(path, &why))?;
         }
-        session.set_reports(Reports { command, files, collector, trace: Mutex::new(Trace::new()) });
+        session.set_reports(Reports { command, files, collector, trace: Mutex::new(Trace::new(false)) });
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Reports {
     /// Executes a run that records a trace for the reports.
     pub(crate) fn traced<T>(&self, observer: &mut dyn Observer, run: impl FnOnce(&mut dyn Observer) -> T) -> T {
         let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-        *trace = Trace::new();
+        *trace = Trace::new(self.command == "run");
         run(&mut Traced { trace: &mut trace, observer })
     }
 

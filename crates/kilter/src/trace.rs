@@ -11,6 +11,9 @@ use rustc_hash::FxHashMap;
 /// Maximum number of calls, and of resources, in a trace. A run that holds a state keeps the newest calls.
 const MAX_ENTRIES: usize = 20_000;
 
+/// Maximum number of results in the trace of a run that holds a state, the newest ones.
+const MAX_RESULTS: usize = 1_000;
+
 /// Trace of a run. Times are relative to its start.
 #[derive(Debug)]
 pub(crate) struct Trace {
@@ -21,6 +24,8 @@ pub(crate) struct Trace {
     pub(crate) calls: VecDeque<TracedCall>,
     /// Last settlement of each resource that was not simply in sync.
     settled: FxHashMap<ResourceRef, Duration>,
+    /// For a run that holds a state: the newest results, with their times. Its report has the last ones only.
+    pub(crate) results: Option<VecDeque<(Duration, ResourceReport)>>,
 }
 
 /// Call on a worker.
@@ -39,8 +44,9 @@ pub(crate) struct TracedCall {
 
 impl Trace {
     /// Starts a trace.
-    pub(crate) fn new() -> Trace {
+    pub(crate) fn new(holds: bool) -> Trace {
         Trace {
+            results: holds.then(VecDeque::new),
             started: SystemTime::now(),
             start: Instant::now(),
             calls: VecDeque::new(),
@@ -63,8 +69,18 @@ impl Trace {
                     end,
                 });
             }
-            Event::Settled(report) if self.settled.len() < MAX_ENTRIES => {
-                self.settled.insert(report.reference.clone(), self.start.elapsed());
+            Event::Settled(report) => {
+                let at = self.start.elapsed();
+                match &mut self.results {
+                    Some(results) => {
+                        if results.len() == MAX_RESULTS {
+                            results.pop_front();
+                        }
+                        results.push_back((at, (*report).clone()));
+                    }
+                    None if self.settled.len() < MAX_ENTRIES => drop(self.settled.insert(report.reference.clone(), at)),
+                    None => {}
+                }
             }
             _ => {}
         }
@@ -73,24 +89,43 @@ impl Trace {
     /// Returns the end of the run. The trace starts before the clock of the report.
     pub(crate) fn end(&self, report: &Report) -> Duration {
         let calls = self.calls.iter().map(|call| call.end);
-        calls.chain(self.settled.values().copied()).fold(report.duration, Duration::max)
+        let results = self.results.iter().flatten().map(|(at, _)| *at);
+        calls.chain(self.settled.values().copied()).chain(results).fold(report.duration, Duration::max)
     }
 
-    /// Returns the work on the resources of a report, in its order. A resource without a settlement in this trace has
-    /// none.
-    pub(crate) fn spans<'a>(&'a self, report: &'a Report) -> Vec<ResourceSpan<'a>> {
-        let mut calls: FxHashMap<&ResourceRef, Vec<&TracedCall>> = FxHashMap::default();
-        for call in self.calls.iter().filter(|call| call.resources == 1) {
-            calls.entry(&call.reference).or_default().push(call);
-        }
-        let span = |report: &'a ResourceReport| {
-            let end = *self.settled.get(&report.reference)?;
-            let calls = calls.remove(&report.reference).unwrap_or_default();
-            let by_duration = end.saturating_sub(report.duration);
-            let start = calls.iter().map(|call| call.start).fold(by_duration, Duration::min);
-            Some(ResourceSpan { report, start, end, calls })
+    /// Returns the work on resources with a result, and the other calls. The order is that of the report, or that of
+    /// time for a run that holds a state.
+    pub(crate) fn spans<'a>(&'a self, report: &'a Report) -> (Vec<ResourceSpan<'a>>, Vec<&'a TracedCall>) {
+        let span = |end: Duration, report: &'a ResourceReport| ResourceSpan {
+            report,
+            start: end.saturating_sub(report.duration),
+            end,
+            calls: Vec::new(),
         };
-        report.resources.iter().filter_map(span).collect()
+        let mut spans: Vec<ResourceSpan<'a>> = match &self.results {
+            Some(results) => results.iter().map(|(at, report)| span(*at, report)).collect(),
+            None => {
+                let at = |report: &ResourceReport| self.settled.get(&report.reference).copied();
+                report.resources.iter().filter_map(|report| Some(span(at(report)?, report))).collect()
+            }
+        };
+        let mut of_resource: FxHashMap<&ResourceRef, Vec<usize>> = FxHashMap::default();
+        for (at, span) in spans.iter().enumerate() {
+            of_resource.entry(&span.report.reference).or_default().push(at);
+        }
+        let mut others = Vec::new();
+        for call in &self.calls {
+            let results = of_resource.get(&call.reference).filter(|_| call.resources == 1);
+            // A call belongs to the next result of its resource.
+            match results.and_then(|all| all.iter().find(|at| spans[**at].end >= call.end)) {
+                Some(&at) => {
+                    spans[at].start = spans[at].start.min(call.start);
+                    spans[at].calls.push(call);
+                }
+                None => others.push(call),
+            }
+        }
+        (spans, others)
     }
 }
 
@@ -128,7 +163,7 @@ mod tests {
 
     #[test]
     fn trace_keeps_the_newest_calls() {
-        let mut trace = Trace::new();
+        let mut trace = Trace::new(false);
         let mut traced = Traced { trace: &mut trace, observer: &mut NullObserver };
         for at in 0..MAX_ENTRIES + 2 {
             let reference = &ResourceRef::new("exec", at.to_string().as_str());

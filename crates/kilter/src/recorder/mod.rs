@@ -148,7 +148,9 @@ impl Recorder {
 
     /// Ends the record of the run. It adds the corrected resources to the report.
     pub(crate) fn finish(&mut self, report: &mut Report) {
-        report.corrected = Some(std::mem::take(&mut self.corrected));
+        // Without earlier declarations, drift looks like an edit.
+        let is_known = self.failure.is_none() && !self.prepared.origin().is_empty();
+        report.corrected = is_known.then(|| std::mem::take(&mut self.corrected));
         if self.open.is_none() && self.queue.is_empty() && !self.is_worth_a_record(report) {
             return;
         }

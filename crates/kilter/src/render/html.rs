@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use kilter_model::Difference;
 use kilter_runtime::{ResourceReport, Status};
+use rustc_hash::FxHashSet;
 
 use super::escape::markup;
 use super::{json, report};
@@ -121,9 +122,18 @@ fn drift(run: &ReportedRun<'_>) -> String {
         Status::Changed if run.report.is_corrected(one) => Some("repaired: it had drifted".to_owned()),
         _ => None,
     };
-    let rows = run.report.resources.iter().enumerate().filter_map(|(at, one)| Some((at, one, why(one)?)));
-    let rows: Vec<String> = rows
-        .map(|(at, one, why)| format!("<li><a href=\"#r{at}\">{}</a>: {}</li>\n", name(one), markup(&why)))
+    let of_end =
+        run.report.resources.iter().enumerate().filter_map(|(at, one)| Some((format!("r{at}"), one, why(one)?)));
+    // The newest repair of a resource: the first change in the run may follow from an edit.
+    let results: Vec<_> = run.trace.results.iter().flatten().enumerate().collect();
+    let mut seen = FxHashSet::default();
+    let repaired = results.into_iter().rev().filter_map(|(at, (_, one))| {
+        let is_repaired = one.status == Status::Changed && run.report.is_corrected(one) && seen.insert(&one.reference);
+        is_repaired.then(|| (format!("c{at}"), one, "repaired: it had drifted".to_owned()))
+    });
+    let rows: Vec<String> = of_end
+        .chain(repaired)
+        .map(|(id, one, why)| format!("<li><a href=\"#{id}\">{}</a>: {}</li>\n", name(one), markup(&why)))
         .collect();
     let (first, more) = rows.split_at(rows.len().min(MAX_DRIFTING));
     if !first.is_empty() {
@@ -167,24 +177,33 @@ fn result(one: &ResourceReport) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns all resources that were not simply in sync, with their details.
+/// Returns all resources that were not simply in sync, with their details. For a run that holds a state, they are those
+/// at its end, and its results before follow.
 fn resources(run: &ReportedRun<'_>) -> String {
-    if run.report.resources.is_empty() {
-        return String::new();
+    let of_end = run.report.resources.iter().enumerate();
+    let of_end: String = of_end.map(|(at, one)| resource(&format!("r{at}"), one, "")).collect();
+    let results = run.trace.results.iter().flatten().enumerate();
+    let results: String = results
+        .map(|(at, (time, one))| resource(&format!("c{at}"), one, &format!(" after {}", report::seconds(*time))))
+        .collect();
+    let mut text = String::new();
+    for (title, entries) in [("Resources", of_end), ("While the state was held", results)] {
+        if !entries.is_empty() {
+            let _ = writeln!(text, "<section>\n<h2>{title}</h2>\n{entries}</section>");
+        }
     }
-    let mut text = "<section>\n<h2>Resources</h2>\n".to_owned();
-    for (at, one) in run.report.resources.iter().enumerate() {
-        let (word, class) = result(one);
-        let open = if one.status == Status::Failed { " open" } else { "" };
-        let _ = writeln!(
-            text,
-            "<details id=\"r{at}\"{open}>\n<summary><span class=\"mark {class}\">{word}</span> {}</summary>\n\
-             {}</details>",
-            name(one),
-            details(one)
-        );
-    }
-    text + "</section>\n"
+    text
+}
+
+fn resource(id: &str, one: &ResourceReport, when: &str) -> String {
+    let (word, class) = result(one);
+    let open = if one.status == Status::Failed { " open" } else { "" };
+    format!(
+        "<details id=\"{id}\"{open}>\n<summary><span class=\"mark {class}\">{word}</span> {} \
+         <span class=\"faint\">{when}</span></summary>\n{}</details>\n",
+        name(one),
+        details(one)
+    )
 }
 
 fn details(one: &ResourceReport) -> String {
@@ -257,7 +276,7 @@ fn diff_line(line: &str) -> String {
 
 /// Returns the names of the resources that were in sync, apart from those that were not checked.
 fn unchanged(run: &ReportedRun<'_>) -> String {
-    let reported: rustc_hash::FxHashSet<_> = run.report.resources.iter().map(|one| &one.reference).collect();
+    let reported: FxHashSet<_> = run.report.resources.iter().map(|one| &one.reference).collect();
     let (hidden, in_sync): (Vec<_>, Vec<_>) =
         run.resources().iter().filter(|one| !reported.contains(&one.reference)).partition(|one| one.is_hidden());
     let mut text = String::new();

@@ -136,9 +136,8 @@ impl<'a> Spans<'a> {
         let name = format!("kilter {}", run.command);
         let mut spans =
             vec![self.span((&self.root, None), &name, (Duration::ZERO, run.trace.end(report)), attributes, status)];
-        let mut named = rustc_hash::FxHashSet::default();
-        for (at, one) in run.trace.spans(report).into_iter().enumerate() {
-            named.insert(&one.report.reference);
+        let (results, others) = run.trace.spans(report);
+        for (at, one) in results.into_iter().enumerate() {
             let id = self.id(("resource", at));
             let parts: Vec<Json> =
                 one.report.differences.iter().map(|one| json!({ "stringValue": one.attribute.as_str() })).collect();
@@ -162,7 +161,7 @@ impl<'a> Spans<'a> {
                 spans.push(self.call(call, &id, spans.len()));
             }
         }
-        for call in run.trace.calls.iter().filter(|call| call.resources > 1 || !named.contains(&call.reference)) {
+        for call in others {
             spans.push(self.call(call, &self.root, spans.len()));
         }
         spans

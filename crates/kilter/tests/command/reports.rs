@@ -65,8 +65,8 @@ fn every_format_has_the_results_of_the_run() {
     let reported = Reported::new(EVERY);
     let args = ["apply", "m.yaml", "--report", "r.json", "--report", "r.xml", "--report", "r.html"];
     let ended = reported.ends(4, &args);
-    let counts = "6 resources: 1 changed, 1 left otherwise, 1 failed, 1 skipped, 1 not checked, 1 unchanged, 1 left out \
-                  by `when`";
+    let counts = "6 resources: 1 changed, 1 left otherwise, 1 failed, 1 skipped, 1 not checked, 1 unchanged, 1 left \
+                  out by `when`";
     assert!(ended.stdout.contains(counts), "{ended:?}");
 
     let json = reported.json("r.json");
@@ -113,6 +113,8 @@ fn each_command_with_a_run_writes_reports() {
     assert_eq!(reported.json("noop.json")["noop"], true);
     reported.ends(0, &["set", "file", &file, "mode=0600", "--report", "set.json"]);
     assert_eq!(reported.json("set.json")["counts"]["changed"], 1);
+    // There is no declaration before.
+    assert!(reported.json("set.json")["counts"].get("corrected").is_none());
     let until = ["--converged-exit", "--converged-timeout", "0"];
     for (format, name) in [("human", "run.json"), ("json", "run2.json")] {
         fs::write(&file, "drifted").unwrap();
@@ -294,4 +296,35 @@ fn run_with_a_report_saves_the_state_before_its_changes() {
     assert_eq!(reported.read("changed"), "two");
     reported.ends(0, &["undo", "last"]);
     assert_eq!(reported.read("changed"), "one\n");
+}
+
+#[test]
+fn run_that_repairs_its_own_changes_again_corrects_them() {
+    let reported = Reported::new("resources:\n  file[DIR/changed]: { content: two }\n  file[DIR/same]: {}\n");
+    let path = reported.path("changed").display().to_string();
+    let args = ["m.yaml", "--format", "json", "--report", "r.json", "--report", "r.html", "--max-runtime", "60"];
+    let mut run = reported.place.command(&[&["run"], &args[..]].concat());
+    let mut run = run.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut events = std::io::BufRead::lines(std::io::BufReader::new(run.stdout.take().unwrap()));
+    let mut next = |name: &str| loop {
+        let event: Value = serde_json::from_str(&events.next().unwrap().unwrap()).unwrap();
+        if event["event"] == name {
+            return event;
+        }
+    };
+    assert_eq!(next("settled")["status"], "changed");
+    next("quiet");
+    // A write in place could be seen half done.
+    reported.place.file("drifted", "drifted");
+    fs::rename(reported.path("drifted"), &path).unwrap();
+    assert_eq!(next("settled")["status"], "changed");
+    next("quiet");
+    let id = rustix::process::Pid::from_raw(run.id().cast_signed()).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    next("ended");
+    assert_eq!(run.wait().unwrap().code(), Some(143));
+    assert_eq!(reported.json("r.json")["counts"]["corrected"], 1);
+    let html = reported.read("r.html");
+    assert!(html.contains("file[DIR/changed]</a>: repaired: it had drifted"), "{html}");
+    assert!(html.contains("2 changes meanwhile") && html.contains("-drifted"), "{html}");
 }

@@ -3,8 +3,6 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use rustc_hash::FxHashSet;
-
 use super::{markup, report, result};
 use crate::reports::ReportedRun;
 use crate::trace::TracedCall;
@@ -55,10 +53,9 @@ pub(super) fn section(run: &ReportedRun<'_>) -> String {
 
 /// Returns a row for each reported resource, and one for all other calls of a type.
 fn rows<'a>(run: &ReportedRun<'a>) -> Vec<TimelineRow<'a>> {
-    let spans = run.trace.spans(run.report);
-    let named: FxHashSet<_> = spans.iter().map(|span| &span.report.reference).collect();
+    let (spans, calls) = run.trace.spans(run.report);
     let mut others: Vec<TimelineRow<'a>> = Vec::new();
-    for call in run.trace.calls.iter().filter(|call| call.resources > 1 || !named.contains(&call.reference)) {
+    for call in calls {
         let name = format!("{}: other calls", call.reference.type_name);
         match others.iter_mut().find(|row| row.name == name) {
             Some(row) => {

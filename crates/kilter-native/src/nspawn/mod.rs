@@ -48,8 +48,8 @@ resources:
 
 A machine is the unit `systemd-nspawn@NAME.service`. Its file system is the directory `/var/lib/machines/NAME` or the \
 image `/var/lib/machines/NAME.raw`; other resources create it, and kilter removes none. Its settings are \
-`/etc/systemd/nspawn/NAME.nspawn` ([systemd.nspawn(5)](https://www.freedesktop.org/software/systemd/man/systemd.nspawn.html)) \
-and drop-ins of the unit. `kilter get` lists the file systems in `/var/lib/machines` and the running units.
+`/etc/systemd/nspawn/NAME.nspawn` (systemd.nspawn(5)) and drop-ins of the unit. `kilter get` lists the file systems in \
+`/var/lib/machines` and the running units.
 
 A refresh restarts a running machine. If a machine ends directly after its start, the resource fails with the last \
 lines of its journal.

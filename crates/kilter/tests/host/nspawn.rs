@@ -73,7 +73,7 @@ fn machine_is_held_and_repaired() {
         // A machine without a file system is refused with the reason.
         host.bash("printf 'resources:\\n  nspawn[none]: {ensure: running}\\n' >/srv/none.yaml");
         let failed = host.run(&["kilter", "apply", "/srv/none.yaml"]);
-        assert!(failed.code != 0 && format!("{failed:?}").contains("none"), "{failed:?}");
+        assert!(failed.code != 0 && failed.stdout.contains("No image for machine 'none'"), "{failed:?}");
         let bad = host.run(&["kilter", "set", "nspawn", "../web", "ensure=stopped"]);
         assert!(bad.code != 0 && bad.stderr.contains("is not the name of a machine"), "{bad:?}");
 
@@ -81,12 +81,25 @@ fn machine_is_held_and_repaired() {
         host.bash(
             "systemd-run --quiet --unit=hold kilter run /srv/machine.yaml
             for try in {1..100}; do kilter status | grep -q '5 in their state' && break; sleep 0.1; done
+            leader() { machinectl show -p Leader --value web 2>/dev/null || true; }
+            before=$(leader)
             machinectl terminate web
-            for try in {1..100}; do machinectl show -p State --value web 2>/dev/null | grep -qx running && break; sleep 0.1; done
-            sleep 1; machinectl show -p State --value web | grep -qx running; systemctl stop hold",
+            for try in {1..300}; do
+                now=$(leader)
+                if [ -n \"$now\" ] && [ \"$now\" != \"$before\" ]; then break; fi
+                sleep 0.1
+            done
+            [ -n \"$now\" ] && [ \"$now\" != \"$before\" ]
+            systemctl stop hold",
         );
         host.reboot();
-        host.bash("for try in {1..100}; do machinectl show -p State --value web 2>/dev/null | grep -qx running && exit; sleep 0.1; done; exit 1");
+        host.bash(
+            "for try in {1..100}; do
+                if machinectl show -p State --value web 2>/dev/null | grep -qx running; then exit; fi
+                sleep 0.1
+            done
+            exit 1",
+        );
 
         host.bash("sed -i 's/ensure: running, enable: true/ensure: stopped, enable: false/' /srv/machine.yaml");
         apply(0, "1 changed");

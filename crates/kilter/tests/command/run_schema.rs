@@ -115,7 +115,7 @@ fn events_match_their_schema() {
         "--converged-timeout",
         "1",
         "--max-runtime",
-        "9",
+        "60",
     ]);
     let events: Vec<Value> = ended.stdout.lines().map(document).collect();
     events.iter().for_each(|event| is_described(&schema, event));

@@ -1,4 +1,5 @@
-//! Writes a million events, and reads the changes of one resource: `cargo run --profile bench -p kilter-history --example history_bench`.
+//! Writes a million events, and reads the changes of one resource: `cargo run --profile bench -p kilter-history
+//! --example history_bench`.
 //!
 //! It prints the time of the writes, the size of the database, and the time of the read.
 

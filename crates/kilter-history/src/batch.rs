@@ -11,6 +11,7 @@ use crate::store::History;
 pub struct HistoryBatch<'a> {
     pub(crate) transaction: Transaction<'a>,
     resources: &'a mut std::collections::HashMap<(String, String), i64>,
+    is_committed: &'a mut bool,
     path: &'a std::path::Path,
     link: Option<Link>,
     last: i64,
@@ -22,13 +23,16 @@ impl History {
     /// # Errors
     /// If the database cannot be written.
     pub fn batch(&mut self) -> Result<HistoryBatch<'_>, HistoryError> {
-        let History { db, path, resources } = self;
+        if !std::mem::replace(&mut self.is_committed, false) {
+            self.resources.clear();
+        }
+        let History { db, path, resources, is_committed } = self;
         let begun = db.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
             let before = head(&transaction)?;
             Ok((transaction, before))
         });
         let (transaction, (last, digest)) = begun.map_err(|error| HistoryError::new(path, &error))?;
-        Ok(HistoryBatch { transaction, resources, path, link: Some(Link::after(&digest)), last })
+        Ok(HistoryBatch { transaction, resources, is_committed, path, link: Some(Link::after(&digest)), last })
     }
 }
 
@@ -117,18 +121,16 @@ impl HistoryBatch<'_> {
     /// If the database cannot be written. Nothing was added then.
     pub fn commit(mut self) -> Result<(), HistoryError> {
         let digest = self.link.take().map(Link::digest).unwrap_or_default();
-        let HistoryBatch { transaction, resources, path, last, .. } = self;
+        let HistoryBatch { transaction, is_committed, path, last, .. } = self;
         let linked = || {
             transaction
                 .prepare_cached("INSERT OR IGNORE INTO link (last, digest) VALUES (?1, ?2)")?
                 .execute(params![last, digest])?;
             transaction.commit()
         };
-        linked().map_err(|error| {
-            // The numbers of new resources were not stored.
-            resources.clear();
-            HistoryError::new(path, &error)
-        })
+        linked().map_err(|error| HistoryError::new(path, &error))?;
+        *is_committed = true;
+        Ok(())
     }
 }
 

@@ -77,7 +77,8 @@ impl History {
         read().map_err(|error| self.error(&error))
     }
 
-    /// Returns true if resources of these manifests have not been in their declared state since the declaration changed.
+    /// Returns true if resources of these manifests have not been in their declared state since the declaration
+    /// changed.
     ///
     /// # Errors
     /// If the database cannot be read.

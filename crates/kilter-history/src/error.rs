@@ -17,7 +17,7 @@ pub enum HistoryError {
     },
     /// The file is no database, or parts of it are damaged.
     #[error(
-        "the history {path} is damaged: {why}; move it away with its files `-wal` and `-shm`, and kilter begins a new one"
+        "the history {path} is damaged: {why}; move it away with its files `-wal` and `-shm`: kilter begins a new one"
     )]
     Damaged {
         /// Path of the database.

@@ -25,6 +25,8 @@ pub struct History {
     pub(crate) path: PathBuf,
     /// Numbers of resources that this process has used, by type and title.
     pub(crate) resources: HashMap<(String, String), i64>,
+    /// False if the last transaction was not committed: these numbers may not be stored.
+    pub(crate) is_committed: bool,
 }
 
 impl std::fmt::Debug for History {
@@ -34,7 +36,8 @@ impl std::fmt::Debug for History {
 }
 
 impl History {
-    /// Opens the history of a directory for writing. It creates the directory with mode 0700 and the database with mode 0600.
+    /// Opens the history of a directory for writing. It creates the directory with mode 0700 and the database with
+    /// mode 0600.
     ///
     /// # Errors
     /// If it cannot be created or written, is damaged, or belongs to a newer kilter.
@@ -98,7 +101,7 @@ impl History {
             Ok(db)
         });
         let db = opened.map_err(|error| HistoryError::new(&path, &error))?;
-        Ok(History { db, path, resources: HashMap::new() })
+        Ok(History { db, path, resources: HashMap::new(), is_committed: true })
     }
 
     /// Sets the journal mode, and creates the tables of a new database.

@@ -56,7 +56,8 @@ pub struct Verification {
 impl History {
     /// Compares all events with the chain, and checks the pages of the database.
     ///
-    /// `expected` is the head of an earlier verification, in hexadecimal. A history that was replaced as a whole does not contain it.
+    /// `expected` is the head of an earlier verification, in hexadecimal. A history that was replaced as a whole does
+    /// not contain it.
     ///
     /// # Errors
     /// If the database cannot be read.

@@ -103,6 +103,23 @@ fn transaction_without_commit_adds_nothing() {
 }
 
 #[test]
+fn resources_of_a_transaction_without_commit_are_forgotten() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut history = History::open(directory.path()).unwrap();
+    let first = run(&mut history, 1, &["/a"]);
+    let body = json!({});
+    let event = |title| NewEvent { at: 2, kind: EventKind::Outcome, resource: Some(key(title)), body: &body };
+    let mut batch = history.batch().unwrap();
+    batch.add(first, &event("/lost")).unwrap();
+    drop(batch);
+    let mut batch = history.batch().unwrap();
+    batch.add(first, &event("/b")).unwrap();
+    batch.add(first, &event("/lost")).unwrap();
+    batch.commit().unwrap();
+    assert_eq!((timeline(&history, "/lost").len(), timeline(&history, "/b").len()), (1, 1));
+}
+
+#[test]
 fn files_are_private_and_a_link_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("history");

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use crate::environment::Environment;
 
-/// Starts a program that outlives this process, its terminal and its login. It returns when the program has printed the first line: by then the program
-/// must have begun a session of its own.
+/// Starts a program that outlives this process, its terminal and its login. It returns when the program has printed
+/// the first line: by then the program must have begun a session of its own.
 ///
 /// The program has the default [`Environment`], the directory `/`, no input and no error output.
 ///

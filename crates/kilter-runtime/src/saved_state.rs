@@ -1,6 +1,7 @@
 //! State of a resource before a change, compressed and encrypted.
 //!
-//! Its content may be secret, such as the former content of a private file, so that it is encrypted with the key of the state directory.
+//! Its content may be secret, such as the former content of a private file, so that it is encrypted with the key of
+//! the state directory.
 
 use std::io::{Read as _, Write as _};
 

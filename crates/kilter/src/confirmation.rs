@@ -1,7 +1,8 @@
 //! Confirmation of an apply: without it, all changes are undone.
 //!
-//! A file in the state directory holds the state of the confirmation. The apply, `kilter confirm` and a supervisor change it under a lock. The supervisor is a process of its
-//! own session, so that it survives the terminal, the login and the apply. A unit of systemd continues its work after a reboot.
+//! A file in the state directory holds the state of the confirmation. The apply, `kilter confirm` and a supervisor
+//! change it under a lock. The supervisor is a process of its own session, so that it survives the terminal, the
+//! login and the apply. A unit of systemd continues its work after a reboot.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -1,6 +1,7 @@
 //! Resources that left the manifests since their last run.
 //!
-//! The history knows the declarations of the last run. By default a resource that is no longer declared stays as it is, and the command says so.
+//! The history knows the declarations of the last run. By default a resource that is no longer declared stays as it
+//! is, and the command says so.
 
 use std::collections::HashSet;
 

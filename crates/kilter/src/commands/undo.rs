@@ -81,7 +81,8 @@ fn shown_subject(args: &UndoArgs) -> String {
     subject.into_iter().chain(to).collect::<Vec<_>>().join(" ")
 }
 
-/// Undoes all changes of the apply of a process that can be undone. A history that cannot be written does not prevent that.
+/// Undoes all changes of the apply of a process that can be undone. A history that cannot be written does not prevent
+/// that.
 pub(super) fn undo_apply(history: &History, after: EventId, pid: u32, session: &Session) -> Exit {
     match undone_apply(history, after, pid, session) {
         Ok(exit) | Err(exit) => exit,
@@ -274,7 +275,7 @@ fn chosen(history: &History, args: &UndoArgs) -> Result<Vec<RecordedChange>, Exi
         (None, None) => Err(output::fail_with(
             "what to undo is missing",
             [
-                "name a run (`kilter history` lists them), `last`, a resource such as 'file[/etc/motd]', or a time with --to",
+                "name a run (`kilter history` lists them), `last`, a resource such as 'file[/etc/motd]', or a time: --to 2h",
             ],
         )),
         (None, Some(to)) => changes_since(history, to, None),

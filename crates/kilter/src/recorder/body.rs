@@ -24,7 +24,8 @@ pub(super) fn end(report: &Report) -> Json {
     })
 }
 
-/// Returns the result of a resource. `is_corrective` decides for an attribute whether its change is the repair of a drift.
+/// Returns the result of a resource. `is_corrective` decides for an attribute whether its change is the repair of a
+/// drift.
 pub(super) fn outcome(report: &ResourceReport, place: Option<String>, is_corrective: &dyn Fn(&str) -> bool) -> Json {
     let mut body = Map::new();
     body.insert("status".into(), report.status.word().into());

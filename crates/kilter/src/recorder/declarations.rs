@@ -1,5 +1,5 @@
-//! Comparison of the declarations of a run with those of the run before: a changed attribute is intentional if its declaration changed, and corrective
-//! if the machine has drifted.
+//! Comparison of the declarations of a run with those of the run before: a changed attribute is intentional if its
+//! declaration changed, and corrective if the machine has drifted.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};

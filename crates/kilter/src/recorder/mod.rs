@@ -1,7 +1,7 @@
 //! Recording of a run in the history.
 //!
-//! A [`Recorder`] is the observer between a run and its output. It opens the history at the first event that is worth a record, so that a run without
-//! changes reads and writes at most one small file ([`unchanged`]).
+//! A [`Recorder`] is the observer between a run and its output. It opens the history at the first event that is worth
+//! a record, so that a run without changes reads and writes at most one small file ([`unchanged`]).
 
 mod body;
 mod declarations;
@@ -347,6 +347,10 @@ impl Recorder {
             }
             Status::Changed | Status::Refreshed => _ = self.unsettled.remove(&id),
             _ => _ = self.unsettled.insert(id.clone()),
+        }
+        // The end of the run has the number of resources that it did not reach.
+        if report.status == Status::Interrupted && report.failure.is_none() && report.differences.is_empty() {
+            return;
         }
         // Whether a change is intentional depends on the declarations before.
         let opened = self.opened().map(drop);

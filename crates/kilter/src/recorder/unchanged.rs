@@ -1,7 +1,7 @@
 //! Runs without changes that follow a run on record.
 //!
-//! Such a run needs no event: a file beside the database counts them. A machine that is checked every half hour would otherwise write thousands of
-//! records in a year.
+//! Such a run needs no event: a file beside the database counts them. A machine that is checked every half hour would
+//! otherwise write thousands of records in a year.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

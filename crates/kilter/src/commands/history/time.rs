@@ -28,7 +28,8 @@ pub(crate) fn parsed(text: &str) -> Result<i64, Exit> {
     at(text, &Zoned::now()).map(|time| time.as_millisecond()).ok_or_else(|| {
         output::fail_with(
             format_args!("`{text}` is no time"),
-            ["write an age (90s, 10m, 2h, 3d, 1w), now, today, yesterday, a date (2026-11-26), or a date and a time (\"2026-11-26 17:00\")"],
+            ["write an age (90s, 10m, 2h, 3d, 1w), now, today, yesterday, a date (2026-11-26), or a date and a time \
+                 (\"2026-11-26 17:00\")"],
         )
     })
 }

@@ -15,13 +15,14 @@ pub(crate) use formats::{
     Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, StatusFormat, Strict, TypesFormat,
 };
 
-pub(crate) use history::{BlameArgs, ConfirmArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, UndoArgs};
+pub(crate) use history::{
+    BlameArgs, ConfirmArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, Released, UndoArgs,
+};
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
 
 pub(crate) use reports::ReportArgs;
 
 use crate::module_log::LogFilter;
-use crate::released::Released;
 
 const INPUT: &str = "Input";
 const HOW: &str = "How it is done";

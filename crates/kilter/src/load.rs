@@ -25,7 +25,7 @@ use kilter_runtime::{IneffectiveNotification, Plan, PlanDocument, PlanProvenance
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::collected::Collected;
 use crate::exit::Exit;
-use crate::recorder::RunInputs;
+use crate::run_inputs::RunInputs;
 use crate::session::Session;
 use crate::{facts, output, providers, released, reversals, signals, trust};
 use recorded::RecordedSource;

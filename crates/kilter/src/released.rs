@@ -5,32 +5,19 @@
 
 use std::collections::HashSet;
 
-use clap::ValueEnum;
 use kilter_history::History;
 use kilter_model::{Catalog, Resource};
 use kilter_provider::Registry;
 
-use crate::commands::undo;
+use crate::cli::Released;
 use crate::exit::Exit;
 use crate::recorder::{Unchanged, names_digest};
 use crate::session::Session;
 use crate::visible::visible;
-use crate::{output, recorder};
+use crate::{output, past, recorder};
 
 /// Maximum number of named resources.
 const MAX_NAMED: usize = 10;
-
-/// Treatment of resources that left the manifests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Released {
-    /// They stay as they are.
-    #[default]
-    Keep,
-    /// Resources that kilter has created are removed; others stay.
-    Remove,
-    /// The state before the first change by kilter is restored.
-    Revert,
-}
 
 /// Returns the resources to restore, and names those that stay.
 ///
@@ -62,7 +49,7 @@ pub(crate) fn restorations(session: &Session, catalog: &Catalog, registry: &Regi
             kept.push(name);
             continue;
         }
-        match undo::restoration(&history, &type_name, &title, session, registry)? {
+        match past::restoration(&history, &type_name, &title, session, registry)? {
             Ok(resource) => {
                 let was_created = resource.attributes.text("ensure") == Some("absent");
                 match session.released() == Released::Revert || was_created {

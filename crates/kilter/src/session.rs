@@ -9,12 +9,12 @@ use kilter_recording::RecordMode;
 use kilter_script::mold::RawLog;
 
 use crate::cli::Global;
+use crate::cli::Released;
 use crate::exit::Exit;
 use crate::mold::OpenedMold;
-use crate::recorder::RunInputs;
-use crate::released::Released;
 use crate::reported_warnings::ReportedWarnings;
 use crate::reports::Reports;
+use crate::run_inputs::RunInputs;
 use crate::{mold, output, paths, signals, trust, world};
 
 /// Session of a command.

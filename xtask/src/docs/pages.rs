@@ -87,7 +87,7 @@ pub(super) const TABLE: &[Page] = &[
 ];
 
 /// All commands, in the order of the manual.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 35] = [
     "types",
     "get",
     "set",
@@ -106,6 +106,15 @@ const COMMANDS: [&str; 26] = [
     "facts",
     "graph",
     "history",
+    "history show",
+    "history diff",
+    "history drift",
+    "history export",
+    "history verify",
+    "history prune",
+    "blame",
+    "undo",
+    "confirm",
     "provider",
     "provider new",
     "provider check",

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use kilter_history::{EventId, EventKind, History, HistoryEvent, RunId, Selection};
 use serde_json::{Value as Json, json};
 
-use super::history::{RecordedResource, exact_time, open, refuse, shown_time, user, value};
+use super::history::value;
 use crate::cli::{BlameArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::output;
+use crate::past::{RecordedResource, open, refuse, time, user};
 use crate::session::Session;
 use crate::table::Table;
 use crate::visible::visible;
@@ -136,7 +137,7 @@ fn table(origins: &[ValueOrigin]) -> String {
         table.row([
             format!("{entry}{}", visible(&origin.attribute)),
             value(&origin.new).chars().take(40).collect(),
-            shown_time(origin.at),
+            time::shown(origin.at),
             origin.run.0.to_string(),
             visible(&user(&origin.begin)),
             if origin.is_corrective { "drift repaired" } else { "declared" }.to_owned(),
@@ -152,7 +153,7 @@ fn document(origin: &ValueOrigin) -> Json {
         "attribute": origin.attribute,
         "entry": origin.entry,
         "value": origin.new,
-        "time": exact_time(origin.at),
+        "time": time::exact(origin.at),
         "run": origin.run.0,
         "command": origin.begin["command"],
         "user": user(&origin.begin),

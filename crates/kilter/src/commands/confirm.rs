@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use kilter_history::EventId;
 use kilter_process::{Cancel, Invocation};
 
-use super::history::{open, refuse, shown_time};
 use super::undo;
 use crate::cli::ConfirmArgs;
 use crate::confirmation::{ConfirmationFile, ConfirmationStage};
 use crate::exit::Exit;
+use crate::past::{has_changes, open, refuse, time};
 use crate::session::Session;
 use crate::{output, signals};
 
@@ -61,7 +61,7 @@ fn confirmed(args: &ConfirmArgs, session: &Session) -> Result<Exit, Exit> {
             Ok(Exit::Done)
         }
         Some(stage @ (ConfirmationStage::Undoing | ConfirmationStage::Undone | ConfirmationStage::Failed)) => {
-            let at = state.map(|state| shown_time(state.at)).unwrap_or_default();
+            let at = state.map(|state| time::shown(state.at)).unwrap_or_default();
             let text = match stage {
                 ConfirmationStage::Undoing => format!("too late: the changes are being undone since {at}"),
                 ConfirmationStage::Undone => format!("too late: the changes were undone at {at}"),
@@ -122,6 +122,12 @@ impl<'a> PendingApply<'a> {
         kilter_process::start_detached(&std::env::current_exe()?, &args)
     }
 
+    /// Returns false if the apply has changed nothing.
+    fn has_changes(&self, session: &Session) -> bool {
+        let Some(after) = self.file.read().map(|state| state.after) else { return true };
+        open(session).and_then(|history| has_changes(&history, after)).unwrap_or(true)
+    }
+
     /// Gives up before the first change.
     pub(crate) fn cancel(self) {
         let _ = self.file.change(&OPEN, ConfirmationStage::Confirmed);
@@ -130,6 +136,10 @@ impl<'a> PendingApply<'a> {
 
     /// Waits for the confirmation, or for the undo. `exit` is the result of the apply.
     pub(crate) fn wait(self, exit: Exit, session: &Session) -> Exit {
+        if !self.has_changes(session) {
+            self.cancel();
+            return exit;
+        }
         let _ = self.file.change(&[ConfirmationStage::Applying], ConfirmationStage::Waiting);
         let seconds = self.within.as_secs_f64();
         match self.health {

@@ -23,11 +23,11 @@ use rustc_hash::FxHashSet;
 use serde_json::{Value as Json, json};
 
 use crate::output;
+use crate::run_inputs::{ManifestLines, RunInputs};
 use crate::session::Session;
 use declarations::Intents;
 pub(crate) use declarations::names_digest;
-pub(crate) use origin::RunInputs;
-use origin::{ManifestLines, RunOrigin};
+use origin::RunOrigin;
 pub(crate) use unchanged::Unchanged;
 
 /// Directory of the history in the state directory.
@@ -91,6 +91,8 @@ pub(crate) struct Recorder {
     /// Resources whose changes repaired a drift.
     corrected: FxHashSet<ResourceRef>,
     pruned_at: Instant,
+    /// True if the declarations are on record, or were compared with those on record.
+    is_known: bool,
     /// Resources whose declarations this run has undone.
     undone: Vec<(EcoString, EcoString)>,
 }
@@ -130,6 +132,7 @@ impl Recorder {
             lost: 0,
             corrected: FxHashSet::default(),
             pruned_at: Instant::now(),
+            is_known: false,
             undone: Vec::new(),
         })
     }
@@ -292,6 +295,22 @@ impl Recorder {
         match self.written(|_, _, _, _| Ok(())) {
             Ok(()) => self.works(),
             Err(error) => self.fails(&error),
+        }
+    }
+
+    /// Records new declarations of a machine that is in sync: what changes afterwards is drift.
+    fn begin_if_new(&mut self) {
+        let origin = self.prepared.origin();
+        if self.open.is_some() || self.is_known || origin.is_empty() {
+            return;
+        }
+        self.is_known = true;
+        let digest = declarations::digest(&self.prepared, self.existing_key().as_ref());
+        if Unchanged::of(&self.state_dir).has_digest(origin, &digest) {
+            return;
+        }
+        if let Err(error) = self.opened().map(drop) {
+            self.fails(&error);
         }
     }
 
@@ -459,6 +478,7 @@ impl Recorder {
             Event::Idle if self.flushed_at.elapsed() > FLUSH_INTERVAL => self.flush(),
             Event::Flushed | Event::Reloading => self.flush(),
             Event::Quiet(_) => {
+                self.begin_if_new();
                 self.flush();
                 self.settle();
                 if self.pruned_at.elapsed() > PRUNE_INTERVAL {

@@ -90,6 +90,12 @@ impl Unchanged {
         true
     }
 
+    /// Returns true if the last run of these manifests had these declarations.
+    pub(crate) fn has_digest(&self, origin: &str, digest: &[u8]) -> bool {
+        let digest = kilter_history::hexadecimal(digest);
+        self.read().get(origin).is_some_and(|known| known["digest"].as_str() == Some(&digest))
+    }
+
     /// Returns true if the last run of these manifests had resources with these names.
     pub(crate) fn has_names(&self, origin: &str, names: &[u8]) -> bool {
         let names = kilter_history::hexadecimal(names);

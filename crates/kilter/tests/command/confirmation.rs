@@ -87,6 +87,15 @@ fn undo_can_be_requested_at_once() {
 }
 
 #[test]
+fn apply_without_a_change_needs_no_confirmation() {
+    let (place, site) = place();
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    let ended = place.run(&["apply", "--confirm-within", "10m", &site]);
+    assert!(ended.code == 0 && !ended.stderr.contains("kilter confirm"), "{} {}", ended.stdout, ended.stderr);
+    assert!(place.run(&["confirm"]).stderr.contains("no apply waits"));
+}
+
+#[test]
 fn health_command_confirms() {
     let (place, site) = place();
     let healthy = format!("grep -q new {}/a", place.path().display());

@@ -162,6 +162,22 @@ fn held_machine_records_repairs_and_edits() {
 }
 
 #[test]
+fn drift_of_a_machine_that_was_in_sync_at_the_first_run_is_corrective() {
+    let place = Place::new();
+    let manifest = declare(&place, &[("a", "one")]);
+    let a = place.path().join("a");
+    std::fs::write(&a, "one\n").unwrap();
+    std::fs::set_permissions(&a, PermissionsExt::from_mode(0o644)).unwrap();
+    let running = Running::begin(&place, &[&manifest]);
+    wait("the record of the declarations", || place.run(&["history", "export"]).stdout.contains("\"declared\""));
+    std::fs::write(&a, "drifted\n").unwrap();
+    wait("the record of the repair", || place.run(&["history", "export"]).stdout.contains("\"outcome\""));
+    running.terminate();
+    running.end();
+    assert_eq!(timeline(&place, "a")[0]["corrective"], true);
+}
+
+#[test]
 fn secret_is_nowhere_in_the_state_directory_and_in_no_output() {
     const SECRET: &str = "planted-secret-of-the-test";
     let place = Place::new();

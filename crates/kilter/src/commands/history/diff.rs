@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use kilter_history::{EventKind, History, HistoryEvent, Order, Selection};
 use serde_json::{Value as Json, json};
 
-use super::{refuse, time, timeline};
+use super::timeline;
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
+use crate::past::{refuse, time};
 use crate::style::{FAINT, NAME, styled};
 use crate::visible::visible;
 

@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use kilter_history::{EventKind, History, HistoryEvent, Order};
 use serde_json::{Value as Json, json};
 
-use super::{Filter, refuse, time};
+use super::Filter;
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
+use crate::past::{refuse, time};
 use crate::render::report;
 use crate::table::Table;
 use crate::visible::visible;

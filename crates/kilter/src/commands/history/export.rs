@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use kilter_history::{EventKind, History, HistoryEvent, Order};
 use serde_json::Value as Json;
 
-use super::{Filter, refuse, time, timeline};
+use super::{Filter, timeline};
 use crate::cli::ExportFormat;
 use crate::exit::Exit;
 use crate::output;
+use crate::past::{refuse, time};
 
 /// Columns of the format CSV.
 const COLUMNS: &str = "time,run,resource,status,corrective,attribute,entry,old,new,place\n";

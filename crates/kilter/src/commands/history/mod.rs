@@ -6,21 +6,19 @@ mod export;
 pub(crate) mod mold_log;
 mod runs;
 mod show;
-mod time;
 mod timeline;
 mod verify;
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
-use kilter_history::{EventId, History, HistoryError, HistoryEvent, Order, RunId, RunRecord, Selection};
+use kilter_history::{EventId, HistoryEvent, Order, Selection};
 use serde_json::Value as Json;
 
 use crate::cli::{HistoryArgs, HistoryCommand, HistoryFilter, ReportFormat};
 use crate::exit::Exit;
+use crate::past::{RecordedResource, open, refuse, time};
 use crate::session::Session;
-use crate::{output, providers, recorder, signals};
-pub(crate) use time::{exact as exact_time, parsed as parsed_time, shown as shown_time};
+use crate::signals;
 pub(crate) use timeline::value;
 
 /// Interval of `--follow`.
@@ -120,90 +118,6 @@ impl Filter {
         let is_corrective = !self.is_corrective || event.body["corrective"] == true;
         let is_failed = !self.is_failed || event.body["status"] == "failed";
         is_of_type && is_corrective && is_failed
-    }
-}
-
-/// Resource of a question: its type, and its titles in the history.
-pub(crate) struct RecordedResource {
-    pub(crate) type_name: String,
-    pub(crate) title: String,
-}
-
-impl RecordedResource {
-    /// Finds a resource by `TYPE[NAME]`: its title, or its name on the system.
-    ///
-    /// # Errors
-    /// If the history does not contain it; reported.
-    pub(crate) fn of(history: &History, text: &str) -> Result<RecordedResource, Exit> {
-        let (type_name, Some(name)) = providers::split(text) else {
-            return Err(output::fail_with(
-                format_args!("`{text}` is no resource"),
-                ["write it as TYPE[NAME], such as 'file[/etc/motd]'"],
-            ));
-        };
-        let titles = history.titles(type_name, name).map_err(|error| refuse(&error))?;
-        match titles.into_iter().next() {
-            Some(title) => Ok(RecordedResource { type_name: type_name.to_owned(), title }),
-            None => Err(output::fail_with(
-                format_args!("the history does not contain {text}"),
-                ["it lists resources that a recorded run has changed or declared"],
-            )),
-        }
-    }
-}
-
-/// Opens the history for reading.
-///
-/// # Errors
-/// If there is none, or it cannot be read; reported.
-pub(crate) fn open(session: &Session) -> Result<History, Exit> {
-    let directory = recorder::directory(&session.state_dir()?);
-    match History::read(&directory) {
-        Ok(Some(history)) => Ok(history),
-        Ok(None) => Err(output::fail_with(
-            format_args!("there is no history in {} yet", directory.display()),
-            ["apply, run, set and act record what they change"],
-        )),
-        Err(error) => Err(refuse(&error)),
-    }
-}
-
-/// Reports that the history cannot be used.
-pub(crate) fn refuse(error: &HistoryError) -> Exit {
-    output::fail(error)
-}
-
-/// Returns the run with this number, or the last one.
-///
-/// # Errors
-/// If there is no such run; reported.
-pub(crate) fn found_run(history: &History, word: &str) -> Result<RunRecord, Exit> {
-    let mut found = None;
-    if word == "last" {
-        let mut take = |run| {
-            found = Some(run);
-            ControlFlow::Break(())
-        };
-        history.runs(&Selection::default(), &mut take).map_err(|error| refuse(&error))?;
-    } else {
-        let number = word.parse().map_err(|_| {
-            output::fail_with(
-                format_args!("`{word}` is no run"),
-                ["write its number, or `last`; `kilter history` lists them"],
-            )
-        })?;
-        found = history.run(RunId(number)).map_err(|error| refuse(&error))?;
-    }
-    found.ok_or_else(|| output::fail_with(format_args!("there is no run {word}"), ["`kilter history` lists the runs"]))
-}
-
-/// Returns the user of a run: the one who logged in, and the one whose rights the run had.
-pub(crate) fn user(begin: &Json) -> String {
-    let own = begin["user"].as_str().map_or_else(|| format!("uid {}", begin["uid"]), str::to_owned);
-    match &begin["login"] {
-        Json::Null => own,
-        Json::String(login) => format!("{login} as {own}"),
-        login => format!("uid {login} as {own}"),
     }
 }
 

@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use kilter_history::{EventId, EventKind, History, HistoryEvent, Order, RunId, RunRecord, Selection};
 use serde_json::{Value as Json, json};
 
-use super::{List, is_under_way, refuse, time, user};
+use super::{List, is_under_way};
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
+use crate::past::{refuse, time, user};
 use crate::recorder::Unchanged;
 use crate::session::Session;
 use crate::style::{FAILED, FAINT, styled};

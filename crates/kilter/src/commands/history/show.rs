@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use kilter_history::{EventKind, History, HistoryEvent, RunRecord};
 use serde_json::Value as Json;
 
-use super::{found_run, refuse, runs, time, timeline, user};
+use super::{runs, timeline};
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
+use crate::past::{found_run, refuse, time, user};
 use crate::style::{FAINT, NAME, styled};
 use crate::visible::visible;
 

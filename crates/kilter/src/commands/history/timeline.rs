@@ -8,10 +8,11 @@ use kilter_history::{EventId, EventKind, History, HistoryEvent, Order, RunId};
 use kilter_provider::INSYNC_TRIGGER;
 use serde_json::{Value as Json, json};
 
-use super::{List, RecordedResource, refuse, time, user};
+use super::List;
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
+use crate::past::{RecordedResource, refuse, time, user};
 use crate::render::{diff, report};
 use crate::style::{FAILED, FAINT, NAME, styled};
 use crate::visible::visible;

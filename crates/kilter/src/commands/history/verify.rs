@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use kilter_history::{History, Retention};
 
-use super::{refuse, time};
 use crate::exit::Exit;
+use crate::past::{refuse, time};
 use crate::recorder;
 use crate::session::Session;
 use crate::{output, recorder::milliseconds};
@@ -38,7 +38,7 @@ pub(super) fn prune(session: &Session, before: &str) -> Result<Exit, Exit> {
     let before = time::parsed(before)?;
     let directory = recorder::directory(&session.state_dir()?);
     // A reader does not create the history.
-    super::open(session)?;
+    crate::past::open(session)?;
     let mut history = History::open(&directory).map_err(|error| refuse(&error))?;
     let limits = Retention { before, max_bytes: u64::MAX };
     let removed = history.prune(milliseconds(SystemTime::now()), limits).map_err(|error| refuse(&error))?;

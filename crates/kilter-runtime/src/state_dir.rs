@@ -109,7 +109,10 @@ impl StateDir {
     }
 
     /// Creates the directory if needed, and verifies that only its owner can use it.
-    pub(crate) fn prepare(&self) -> Result<(), StateDirError> {
+    ///
+    /// # Errors
+    /// If it cannot be created, or others can use it.
+    pub fn prepare(&self) -> Result<(), StateDirError> {
         let io = |source| StateDirError::Io { path: self.path.clone(), source };
         if let Err(error) = std::fs::symlink_metadata(&self.path)
             && error.kind() == io::ErrorKind::NotFound
@@ -120,7 +123,10 @@ impl StateDir {
     }
 
     /// Verifies that only its owner can use the directory, if it exists.
-    pub(crate) fn verify(&self) -> Result<(), StateDirError> {
+    ///
+    /// # Errors
+    /// If it is no directory, belongs to another user, or others can use it.
+    pub fn verify(&self) -> Result<(), StateDirError> {
         let found = match std::fs::symlink_metadata(&self.path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

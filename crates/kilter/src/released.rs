@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use kilter_history::History;
 use kilter_model::{Catalog, Resource};
 use kilter_provider::Registry;
+use kilter_runtime::StateDir;
 
 use crate::cli::Released;
 use crate::exit::Exit;
@@ -28,6 +29,10 @@ pub(crate) fn restorations(session: &Session, catalog: &Catalog, registry: &Regi
     let Some(state_dir) = session.state_dir_if_any().filter(|_| is_meant && !catalog.origin.is_empty()) else {
         return Ok(Vec::new());
     };
+    // Without a lock, the run has not verified it yet.
+    if StateDir::new(&state_dir).verify().is_err() {
+        return Ok(Vec::new());
+    }
     // This file is smaller than the database.
     if Unchanged::of(&state_dir).has_names(&catalog.origin, &names_digest(&catalog.resources)) {
         return Ok(Vec::new());

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use kilter_history::EventId;
 use kilter_process::{Cancel, Invocation};
+use kilter_runtime::StateDir;
 
 use super::undo;
 use crate::cli::ConfirmArgs;
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &ConfirmArgs, session: &Session) -> Exit {
 
 fn confirmed(args: &ConfirmArgs, session: &Session) -> Result<Exit, Exit> {
     let state_dir = session.state_dir()?;
+    StateDir::new(&state_dir).verify().map_err(output::fail)?;
     let file = ConfirmationFile::open(&state_dir).map_err(|error| unusable(&state_dir, &error))?;
     let nothing =
         || output::fail_with("no apply waits for a confirmation", ["kilter apply --confirm-within 60s site.yaml"]);
@@ -96,6 +98,7 @@ impl<'a> PendingApply<'a> {
         health: Option<&'a str>,
     ) -> Result<PendingApply<'a>, Exit> {
         let state_dir = session.state_dir()?;
+        StateDir::new(&state_dir).prepare().map_err(output::fail)?;
         if session.global.without_history {
             return Err(output::fail("--confirm-within needs the history: leave out --without-history"));
         }

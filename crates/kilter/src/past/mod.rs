@@ -6,6 +6,7 @@ pub(crate) mod time;
 use std::ops::ControlFlow;
 
 use kilter_history::{History, HistoryError, RunId, RunRecord, Selection};
+use kilter_runtime::StateDir;
 use serde_json::Value as Json;
 
 use crate::exit::Exit;
@@ -49,7 +50,10 @@ impl RecordedResource {
 /// # Errors
 /// If there is none, or it cannot be read; reported.
 pub(crate) fn open(session: &Session) -> Result<History, Exit> {
-    let directory = recorder::directory(&session.state_dir()?);
+    let state_dir = session.state_dir()?;
+    // An undo does what the history says.
+    StateDir::new(&state_dir).verify().map_err(output::fail)?;
+    let directory = recorder::directory(&state_dir);
     match History::read(&directory) {
         Ok(Some(history)) => Ok(history),
         Ok(None) => Err(output::fail_with(

@@ -226,11 +226,13 @@ impl Recorder {
     /// Opens the history, and writes that the run begins.
     fn opened(&mut self) -> Result<&mut OpenRun, HistoryError> {
         if self.open.is_none() {
+            let unusable = |why: String| HistoryError::Other { path: directory(&self.state_dir), why };
+            // An action takes no lock, which would verify it.
+            StateDir::new(&self.state_dir).prepare().map_err(|error| unusable(error.to_string()))?;
             // The directory at the path may belong to another run meanwhile.
             let is_own = self.on_failure == OnFailure::End || StateDir::new(&self.state_dir).hold().is_ok();
             if !is_own {
-                let why = "the state directory was replaced".to_owned();
-                return Err(HistoryError::Other { path: directory(&self.state_dir), why });
+                return Err(unusable("the state directory was replaced".to_owned()));
             }
             let mut history = History::open(&directory(&self.state_dir))?;
             let mut key = self.existing_key();
@@ -250,6 +252,8 @@ impl Recorder {
             if let Some(before) = Unchanged::of(&self.state_dir).before(self.prepared.origin()) {
                 header["unchanged_before"] = before;
             }
+            // Until this run ends well, no run repeats it.
+            Unchanged::of(&self.state_dir).forget(self.prepared.origin());
             if !self.inputs.facts.is_null() {
                 header["facts"] = self.inputs.facts.clone();
             }
@@ -477,8 +481,12 @@ impl Recorder {
             }
             Event::Idle if self.flushed_at.elapsed() > FLUSH_INTERVAL => self.flush(),
             Event::Flushed | Event::Reloading => self.flush(),
-            Event::Quiet(_) => {
+            Event::Quiet(counts) => {
                 self.begin_if_new();
+                // A resource that is in sync again sends no event.
+                if counts.failed + counts.skipped + counts.unknown + counts.would_change == 0 {
+                    self.unsettled.clear();
+                }
                 self.flush();
                 self.settle();
                 if self.pruned_at.elapsed() > PRUNE_INTERVAL {

@@ -72,6 +72,14 @@ impl Unchanged {
         self.write(all);
     }
 
+    /// Ends the count of these manifests.
+    pub(super) fn forget(&self, origin: &str) {
+        let mut all = self.read();
+        if all.remove(origin).is_some() {
+            self.write(all);
+        }
+    }
+
     /// Counts one more run, if the last record is recent and has the same declarations.
     pub(crate) fn is_repeated(&self, origin: &str, digest: &[u8]) -> bool {
         let mut all = self.read();

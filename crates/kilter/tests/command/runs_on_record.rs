@@ -305,3 +305,15 @@ fn questions_without_a_history_and_invalid_ones_are_answered_with_a_hint() {
         assert!(ended.code == 1 && ended.stderr.contains(expected), "{words:?}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn state_directory_that_others_can_use_is_no_source_of_an_undo() {
+    let place = Place::new();
+    apply(&place, &[("a", "one")]);
+    std::fs::set_permissions(place.path().join("state"), PermissionsExt::from_mode(0o777)).unwrap();
+    for words in [&["undo", "last"][..], &["history"], &["confirm"], &["blame", "file[/a]"]] {
+        let ended = place.run(words);
+        assert!(ended.code == 1 && ended.stderr.contains("has mode 0777"), "{words:?}: {}", ended.stderr);
+    }
+    assert!(place.path().join("a").exists());
+}

@@ -156,7 +156,9 @@ impl<'a> PendingApply<'a> {
         let begun = Instant::now();
         let mut next_health = Instant::now();
         loop {
-            match self.file.read().map(|state| state.stage) {
+            let state = self.file.read();
+            let within = state.as_ref().map_or(self.within, |state| state.within);
+            match state.map(|state| state.stage) {
                 Some(ConfirmationStage::Confirmed) => {
                     output::line("confirmed");
                     return exit;
@@ -178,7 +180,7 @@ impl<'a> PendingApply<'a> {
                 return signals::exit().unwrap_or(exit);
             }
             if let Some(command) = self.health.filter(|_| Instant::now() >= next_health) {
-                let left = self.within.saturating_sub(begun.elapsed()).max(INTERVAL);
+                let left = within.saturating_sub(begun.elapsed()).max(INTERVAL);
                 if is_healthy(command, left) {
                     let _ = self.file.change(&OPEN, ConfirmationStage::Confirmed);
                     forget_unit(&self.state_dir);
@@ -186,7 +188,7 @@ impl<'a> PendingApply<'a> {
                 }
                 next_health = Instant::now() + HEALTH_INTERVAL;
             }
-            if begun.elapsed() > self.within + SUPERVISOR_DELAY
+            if begun.elapsed() > within + SUPERVISOR_DELAY
                 && self
                     .file
                     .change(&OPEN, ConfirmationStage::Undoing)
@@ -222,7 +224,7 @@ fn supervise(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Re
     signals::ignore_hangup();
     let mut out = std::io::stdout();
     let _ = out.write_all(b"ready\n").and_then(|()| out.flush());
-    let mut deadline = None;
+    let mut waits_since = None;
     loop {
         let Some(state) = file.read() else { return Ok(Exit::Failed) };
         match state.stage {
@@ -234,8 +236,8 @@ fn supervise(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Re
             ConfirmationStage::Undoing => return Ok(undo_all(file, session, state_dir)),
             ConfirmationStage::Applying if state.is_applying() => {}
             ConfirmationStage::Applying | ConfirmationStage::Waiting => {
-                let ends = *deadline.get_or_insert_with(|| Instant::now() + state.within);
-                let is_over = Instant::now() >= ends || state.is_of_earlier_boot();
+                let since = *waits_since.get_or_insert_with(Instant::now);
+                let is_over = since.elapsed() >= state.within || state.is_of_earlier_boot();
                 let changed = || {
                     file.change(&OPEN, ConfirmationStage::Undoing)
                         .ok()

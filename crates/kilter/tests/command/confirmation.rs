@@ -25,6 +25,16 @@ fn begin(place: &Place, site: &str, within: &str) -> Running {
     running
 }
 
+/// Ends the time for the confirmation.
+fn end_time(place: &Place) {
+    let path = place.path().join("state/confirmation.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"within_ms\":600000"), "{text}");
+    // The file keeps its size, as kilter writes it in place.
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, text.replace(":600000", ":0     ").as_bytes(), 0).unwrap();
+}
+
 /// Returns the exit code of an apply that ends by itself.
 fn code(mut running: Running) -> Option<i32> {
     wait("the end of the apply", || running.has_ended());
@@ -57,9 +67,10 @@ fn changes_without_a_confirmation_are_undone_with_exit_code_5() {
 #[test]
 fn changes_are_undone_although_the_apply_was_killed() {
     let (place, site) = place();
-    let running = begin(&place, &site, "1s");
+    let running = begin(&place, &site, "10m");
     std::process::Command::new("kill").args(["-9", &running.id().to_string()]).status().unwrap();
     running.end();
+    end_time(&place);
     wait("the undo", || is_as_before(&place));
     // The supervisor uses the state directory until its end.
     wait("the end of the supervisor", || place.run(&["confirm"]).stderr.contains("undone at"));
@@ -68,11 +79,12 @@ fn changes_are_undone_although_the_apply_was_killed() {
 #[test]
 fn changes_are_undone_although_the_supervisor_was_killed() {
     let (place, site) = place();
-    let running = begin(&place, &site, "1s");
+    let running = begin(&place, &site, "10m");
     let directory = place.path().join("state").display().to_string();
     let killed =
         std::process::Command::new("pkill").args(["-9", "-f", &format!("{directory} confirm --supervise")]).status();
     assert!(killed.unwrap().success());
+    end_time(&place);
     assert_eq!(code(running), Some(5));
     assert!(is_as_before(&place));
 }

@@ -256,8 +256,13 @@ fn run_that_was_killed_is_marked_and_its_history_is_whole() {
     let mut cut_off = 0;
     let place = Place::new();
     let names: Vec<String> = (0..200).map(|at| format!("f{at}")).collect();
-    for round in 0..12 {
-        let text = format!("round {round}");
+    let mut text = String::new();
+    for round in 0..200 {
+        // On a busy machine, some runs end before the kill.
+        if round >= 12 && cut_off > 0 {
+            break;
+        }
+        text = format!("round {round}");
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
         let manifest = declare(&place, &files);
         let mut command = place.command(&["apply", "-q", &manifest]);
@@ -279,7 +284,7 @@ fn run_that_was_killed_is_marked_and_its_history_is_whole() {
     assert_eq!(place.run(&["undo", "last", "-q"]).code, 0);
     let texts: std::collections::BTreeSet<String> =
         names.iter().map(|name| content(&place.path().join(name))).collect();
-    assert!(texts.iter().all(|text| text != "round 11\n"), "{texts:?}");
+    assert!(!texts.contains(&format!("{text}\n")), "{texts:?}");
 }
 
 #[test]

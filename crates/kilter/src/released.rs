@@ -12,20 +12,18 @@ use kilter_runtime::StateDir;
 
 use crate::cli::Released;
 use crate::exit::Exit;
-use crate::recorder::{Unchanged, names_digest};
+use crate::recorder::{Unchanged, kept_text, names_digest};
 use crate::session::Session;
 use crate::visible::visible;
 use crate::{output, past, recorder};
-
-/// Maximum number of named resources.
-const MAX_NAMED: usize = 10;
 
 /// Returns the resources to restore, and names those that stay.
 ///
 /// # Errors
 /// If a state cannot be restored, or the history cannot be read; reported.
 pub(crate) fn restorations(session: &Session, catalog: &Catalog, registry: &Registry) -> Result<Vec<Resource>, Exit> {
-    let is_meant = ["apply", "plan", "run"].contains(&session.command()) && !session.record.is_recorded();
+    // The recorder of `run` has the database open, and names them.
+    let is_meant = ["apply", "plan"].contains(&session.command()) && !session.record.is_recorded();
     let Some(state_dir) = session.state_dir_if_any().filter(|_| is_meant && !catalog.origin.is_empty()) else {
         return Ok(Vec::new());
     };
@@ -73,12 +71,7 @@ pub(crate) fn restorations(session: &Session, catalog: &Catalog, registry: &Regi
         return Err(output::fail_with("some resources that left the manifest cannot be restored", hints));
     }
     if !kept.is_empty() && !session.global.quiet {
-        let more = match kept.len().saturating_sub(MAX_NAMED) {
-            0 => String::new(),
-            n => format!(" and {n} more"),
-        };
-        kept.truncate(MAX_NAMED);
-        output::line(format_args!("no longer declared, and left as they are: {}{more}", kept.join(", ")));
+        output::line(kept_text(&kept));
     }
     Ok(restored)
 }

@@ -123,6 +123,8 @@ fn value_digest(value: &Value, key: Option<&SealingKey>) -> u64 {
 #[derive(Default)]
 pub(super) struct Intents {
     edited: HashMap<(EcoString, EcoString), Edit>,
+    /// Resources that left the manifests and stay as they are.
+    pub(super) released: Vec<String>,
 }
 
 enum Edit {
@@ -207,7 +209,8 @@ pub(super) fn record(
     }
     if !is_same {
         batch.set_catalog_digest(origin, &digest)?;
-        let removed = released.iter().map(|(type_name, title)| format!("{type_name}[{title}]")).collect();
+        let removed: Vec<String> = released.iter().map(|(type_name, title)| format!("{type_name}[{title}]")).collect();
+        intents.released.clone_from(&removed);
         let body = json!({
             "manifests": manifests,
             "added": listed(added),

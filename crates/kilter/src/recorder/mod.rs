@@ -25,6 +25,7 @@ use serde_json::{Value as Json, json};
 use crate::output;
 use crate::run_inputs::{ManifestLines, RunInputs};
 use crate::session::Session;
+use crate::visible::visible;
 use declarations::Intents;
 pub(crate) use declarations::names_digest;
 use origin::RunOrigin;
@@ -47,6 +48,9 @@ const MAX_AGE: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
 /// Size of the database at which the oldest events are removed.
 const MAX_BYTES: u64 = 512 << 20;
+
+/// Maximum number of named resources that left the manifests.
+const MAX_NAMED: usize = 10;
 
 /// Maximum size in bytes of the state of one resource that is saved before a change.
 const MAX_STATE_BYTES: usize = 64 << 20;
@@ -140,11 +144,19 @@ impl Recorder {
     /// Takes a new declaration of a run that holds a state.
     pub(crate) fn declares(&mut self, prepared: &Prepared, inputs: RunInputs) {
         (self.prepared, self.inputs, self.lines) = (prepared.clone(), inputs, ManifestLines::default());
-        let Some(run) = &mut self.open else { return };
+        let Some(run) = &mut self.open else {
+            if let Err(error) = self.opened().map(drop) {
+                self.fails(&error);
+            }
+            return;
+        };
         let manifests = self.inputs.manifests();
         let recorded = declarations::record(&mut run.history, run.id, &self.prepared, run.key.as_ref(), &manifests);
         match recorded {
-            Ok(intents) => run.intents = intents,
+            Ok(intents) => {
+                name_released(&intents.released);
+                run.intents = intents;
+            }
             Err(error) => self.fails(&error),
         }
     }
@@ -262,6 +274,10 @@ impl Recorder {
             let id = batch.begin_run(at, &header)?;
             batch.commit()?;
             let intents = declarations::record(&mut history, id, &self.prepared, key.as_ref(), &manifests)?;
+            // Other commands name them before the run.
+            if self.origin.command == "run" {
+                name_released(&intents.released);
+            }
             self.open = Some(OpenRun { history, id, intents, key });
         }
         Ok(self.open.as_mut().expect("it was opened above"))
@@ -451,6 +467,24 @@ impl Recorder {
             Ok(())
         })
     }
+}
+
+/// Names resources that left the manifests.
+fn name_released(released: &[String]) {
+    if !released.is_empty() {
+        let names: Vec<String> = released.iter().map(|name| visible(name)).collect();
+        output::line(kept_text(&names));
+    }
+}
+
+/// Returns the names of resources that left the manifests and stay as they are.
+pub(crate) fn kept_text(names: &[String]) -> String {
+    let more = match names.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let named = &names[..names.len().min(MAX_NAMED)];
+    format!("no longer declared, and left as they are: {}{more}", named.join(", "))
 }
 
 /// Returns true if a declaration only removes a resource.

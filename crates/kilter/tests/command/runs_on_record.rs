@@ -152,6 +152,9 @@ fn held_machine_records_repairs_and_edits() {
     wait("the record of the repair", || events() == 2);
     declare(&place, &[("a", "two")]);
     wait("the record of the edit", || events() == 3);
+    place.file("site.yaml", "resources: {}\n");
+    let left = format!("no longer declared, and left as they are: file[{}]", a.display());
+    wait("the name of the resource that left", || running.told(&left) == 1);
     running.terminate();
     running.end();
     let corrective = |event: &Json| event["corrective"].clone();

@@ -46,6 +46,9 @@ impl History {
         created.map_err(|source| HistoryError::Directory { path: directory.to_owned(), source })?;
         let path = directory.join(FILE_NAME);
         create_private(&path)?;
+        if let Ok(found) = std::fs::symlink_metadata(&path) {
+            is_file(&path, &found)?;
+        }
         let flags =
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let history = History::connected(path, flags)?;
@@ -61,7 +64,7 @@ impl History {
     pub fn read(directory: &Path) -> Result<Option<History>, HistoryError> {
         let path = directory.join(FILE_NAME);
         match std::fs::symlink_metadata(&path) {
-            Ok(_) => {}
+            Ok(found) => is_file(&path, &found)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(HistoryError::ReadOnly { path, why: error.to_string() }),
         }
@@ -170,5 +173,13 @@ fn create_private(path: &Path) -> Result<(), HistoryError> {
             Err(HistoryError::Full { path: path.to_owned() })
         }
         Err(error) => Err(HistoryError::ReadOnly { path: path.to_owned(), why: error.to_string() }),
+    }
+}
+
+/// Refuses a pipe, which would block, and anything else that is no file.
+fn is_file(path: &Path, found: &std::fs::Metadata) -> Result<(), HistoryError> {
+    match found.is_file() {
+        true => Ok(()),
+        false => Err(HistoryError::ReadOnly { path: path.to_owned(), why: "it is not a regular file".to_owned() }),
     }
 }

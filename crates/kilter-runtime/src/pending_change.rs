@@ -46,7 +46,14 @@ impl<'a> PendingChange<'a> {
         match self.provider.capabilities().revert {
             Some(revert) if revert.revert_to() == RevertTo::Earlier => {
                 let is = self.read()?;
-                catch_panic(self.provider, || revert.revert_state(self.should, &is)).and_then(|state| state)
+                let state = catch_panic(self.provider, || revert.revert_state(self.should, &is));
+                let mut state = state.and_then(|state| state)?;
+                // Content that the declaration does not name may be a secret of an earlier one.
+                if let Some(content) = state.get("content").filter(|_| self.should.get("content").is_none()) {
+                    let content = Value::sensitive(content.unwrap_sensitive().clone());
+                    state.set("content", content);
+                }
+                Ok(state)
             }
             _ => {
                 let is_removed = self.should.text("ensure") == Some("absent");
@@ -80,7 +87,8 @@ impl<'a> PendingChange<'a> {
             return Err(eco_format!("a resource of the type `{}` cannot be removed", self.provider.schema().name));
         }
         let is_reverted = self.provider.capabilities().revert.is_some();
-        let mut before = if is_reverted { Attributes::new() } else { self.parameters() };
+        // Other values, such as the text of a line, may identify the resource.
+        let mut before = if is_reverted { Attributes::new() } else { self.should.clone() };
         before.set("ensure", "absent");
         Ok(before)
     }

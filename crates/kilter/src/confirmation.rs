@@ -19,6 +19,9 @@ use crate::recorder::milliseconds;
 /// Name of the file in the state directory.
 const NAME: &str = "confirmation.json";
 
+/// Name of the lock of the process that undoes the changes.
+const UNDO_LOCK: &str = "confirmation.lock";
+
 /// Size of the file in bytes. It never changes, so that a full disk does not prevent a change of the state.
 const SIZE: usize = 1024;
 
@@ -63,6 +66,11 @@ impl ConfirmationStage {
     /// Returns true if a confirmation can still change the result.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, ConfirmationStage::Applying | ConfirmationStage::Waiting)
+    }
+
+    /// Returns true until the changes stay or are undone.
+    fn is_pending(self) -> bool {
+        self.is_open() || self == ConfirmationStage::Undoing
     }
 }
 
@@ -160,19 +168,37 @@ impl ConfirmationFile {
         }
     }
 
-    /// Begins a confirmation of this process.
-    pub(crate) fn begin(state_dir: &Path, within: Duration, after: EventId) -> io::Result<ConfirmationFile> {
-        std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(state_dir)?;
+    /// Begins a confirmation of this process; none if another one is pending.
+    pub(crate) fn begin(state_dir: &Path, within: Duration, after: EventId) -> io::Result<Option<ConfirmationFile>> {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
         let file = ConfirmationFile { file: options.open(ConfirmationFile::path(state_dir))? };
+        rustix::fs::flock(&file.file, FlockOperation::LockExclusive)?;
+        if file.read().is_some_and(|state| state.stage.is_pending()) {
+            return Ok(None);
+        }
         let pid = std::process::id();
         let stage = ConfirmationStage::Applying;
         let at = milliseconds(SystemTime::now());
         file.write(&Confirmation { stage, pid, started: started(pid), boot: boot(), within, after, at })?;
+        rustix::fs::flock(&file.file, FlockOperation::Unlock)?;
         File::open(state_dir)?.sync_all()?;
-        Ok(file)
+        Ok(Some(file))
+    }
+
+    /// Returns a lock that only one process at a time has: the one that undoes the changes. None if another process has
+    /// it. The kernel releases the lock of a killed process.
+    pub(crate) fn undo_lock(state_dir: &Path) -> io::Result<Option<File>> {
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+        let file = options.open(state_dir.join(UNDO_LOCK))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Returns the current state; none if the file is damaged.
@@ -218,9 +244,12 @@ mod tests {
     fn stage_changes_only_from_the_expected_ones_and_the_size_stays() {
         let place = tempfile::tempdir().unwrap();
         assert!(ConfirmationFile::open(place.path()).unwrap().is_none());
-        let file = ConfirmationFile::begin(place.path(), Duration::from_secs(60), EventId(7)).unwrap();
+        let file = ConfirmationFile::begin(place.path(), Duration::from_secs(60), EventId(7)).unwrap().unwrap();
         let path = ConfirmationFile::path(place.path());
         let state = file.read().unwrap();
+        assert!(ConfirmationFile::begin(place.path(), Duration::from_secs(60), EventId(8)).unwrap().is_none());
+        let lock = ConfirmationFile::undo_lock(place.path()).unwrap();
+        assert!(lock.is_some() && ConfirmationFile::undo_lock(place.path()).unwrap().is_none());
         assert_eq!(
             (state.stage, state.after, state.within),
             (ConfirmationStage::Applying, EventId(7), Duration::from_secs(60))
@@ -238,7 +267,7 @@ mod tests {
     #[test]
     fn ended_process_and_earlier_boot_are_noticed() {
         let place = tempfile::tempdir().unwrap();
-        let file = ConfirmationFile::begin(place.path(), Duration::from_secs(60), EventId(0)).unwrap();
+        let file = ConfirmationFile::begin(place.path(), Duration::from_secs(60), EventId(0)).unwrap().unwrap();
         let state = file.read().unwrap();
         assert!(!Confirmation { started: state.started + 1, ..state.clone() }.is_applying());
         let earlier = Confirmation { boot: "another".to_owned(), ..state };

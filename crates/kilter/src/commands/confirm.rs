@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kilter_history::EventId;
 use kilter_process::{Cancel, Invocation};
-use kilter_runtime::StateDir;
+use kilter_runtime::{StateDir, StateDirError};
 
 use super::undo;
 use crate::cli::ConfirmArgs;
@@ -29,9 +29,6 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 /// Stages that a confirmation can change.
 const OPEN: [ConfirmationStage; 2] = [ConfirmationStage::Applying, ConfirmationStage::Waiting];
 
-/// Unit of systemd that undoes the changes after a reboot.
-const UNIT: &str = "kilter-confirmation.service";
-
 /// Directory of units.
 const UNITS: &str = "/etc/systemd/system";
 
@@ -52,11 +49,17 @@ fn confirmed(args: &ConfirmArgs, session: &Session) -> Result<Exit, Exit> {
     if args.supervise {
         return supervise(&file, session, &state_dir);
     }
+    if !args.undo && file.read().is_some_and(|state| state.stage == ConfirmationStage::Applying && state.is_applying())
+    {
+        return Err(output::fail_with("the apply has not ended yet", ["confirm its changes when it has made them"]));
+    }
     let to = if args.undo { ConfirmationStage::Undoing } else { ConfirmationStage::Confirmed };
     let before = file.change(&OPEN, to).map_err(|error| unusable(&state_dir, &error))?;
     let state = file.read();
     match before {
-        Some(stage) if stage.is_open() && args.undo => Ok(undo_all(&file, session, &state_dir)),
+        Some(ConfirmationStage::Applying | ConfirmationStage::Waiting | ConfirmationStage::Undoing) if args.undo => {
+            Ok(undone(&file, session, &state_dir))
+        }
         Some(stage) if stage.is_open() => {
             forget_unit(&state_dir);
             output::line("confirmed: the changes stay");
@@ -72,6 +75,18 @@ fn confirmed(args: &ConfirmArgs, session: &Session) -> Result<Exit, Exit> {
             Err(output::fail(text))
         }
         _ => Err(nothing()),
+    }
+}
+
+/// Undoes the changes, or waits for the process that does.
+fn undone(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Exit {
+    loop {
+        undo_all(file, session, state_dir);
+        match file.read().map(|state| state.stage) {
+            Some(ConfirmationStage::Undoing) if signals::exit().is_none() => std::thread::sleep(INTERVAL),
+            Some(ConfirmationStage::Undone) => return Exit::Done,
+            _ => return signals::exit().unwrap_or(Exit::Failed),
+        }
     }
 }
 
@@ -102,14 +117,15 @@ impl<'a> PendingApply<'a> {
         if session.global.without_history {
             return Err(output::fail("--confirm-within needs the history: leave out --without-history"));
         }
-        let known = ConfirmationFile::open(&state_dir).map_err(|error| unusable(&state_dir, &error))?;
-        if known.and_then(|file| file.read()).is_some_and(|state| state.stage.is_open()) {
-            let hints = ["`kilter confirm` keeps its changes, `kilter confirm --undo` undoes them"];
-            return Err(output::fail_with("an earlier apply waits for its confirmation", hints));
-        }
+        // Without the key, no state can be saved, and nothing be undone.
+        kilter_runtime::SealingKey::made(&state_dir).map_err(output::fail)?;
         let history = kilter_history::History::open(&crate::recorder::directory(&state_dir));
         let after = history.and_then(|history| history.last()).map_err(|error| refuse(&error))?;
-        let file = ConfirmationFile::begin(&state_dir, within, after).map_err(|error| unusable(&state_dir, &error))?;
+        let begun = ConfirmationFile::begin(&state_dir, within, after).map_err(|error| unusable(&state_dir, &error))?;
+        let Some(file) = begun else {
+            let hints = ["`kilter confirm` keeps its changes, `kilter confirm --undo` undoes them"];
+            return Err(output::fail_with("an earlier apply waits for its confirmation", hints));
+        };
         let pending = PendingApply { file, state_dir, within, health };
         let started = pending.start_supervisor();
         if let Err(error) = started {
@@ -173,6 +189,10 @@ impl<'a> PendingApply<'a> {
                     );
                     return Exit::Failed;
                 }
+                // The process that undoes the changes may have been killed.
+                Some(ConfirmationStage::Undoing) => {
+                    undo_all(&self.file, session, &self.state_dir);
+                }
                 _ => {}
             }
             if signals::exit().is_some() {
@@ -232,8 +252,9 @@ fn supervise(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Re
                 return Ok(Exit::Done);
             }
             // Another process undoes the changes, unless it was killed.
-            ConfirmationStage::Undoing if !state.is_of_earlier_boot() => {}
-            ConfirmationStage::Undoing => return Ok(undo_all(file, session, state_dir)),
+            ConfirmationStage::Undoing => {
+                undo_all(file, session, state_dir);
+            }
             ConfirmationStage::Applying if state.is_applying() => {}
             ConfirmationStage::Applying | ConfirmationStage::Waiting => {
                 let since = *waits_since.get_or_insert_with(Instant::now);
@@ -253,18 +274,36 @@ fn supervise(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Re
     }
 }
 
-/// Undoes all changes of the apply, and records the result.
+/// Undoes all changes of the apply, and records the result. It does nothing while another process undoes them.
 fn undo_all(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Exit {
-    let state = file.read();
-    let (after, pid) = state.map_or((EventId(0), 0), |state| (state.after, state.pid));
+    let Ok(Some(_lock)) = ConfirmationFile::undo_lock(state_dir) else { return Exit::NotStarted };
+    let Some(state) = file.read().filter(|state| state.stage == ConfirmationStage::Undoing) else {
+        return Exit::NotStarted;
+    };
+    // The apply itself, or another run, may still work. Its end is awaited, because the changes must not stay.
+    let _held = loop {
+        match StateDir::new(state_dir).hold() {
+            Ok(held) => break Some(held),
+            Err(StateDirError::Locked { .. }) if signals::exit().is_some() => return Exit::NotStarted,
+            Err(StateDirError::Locked { .. }) => std::thread::sleep(INTERVAL),
+            // The undo reports it.
+            Err(_) => break None,
+        }
+    };
     let exit = match open(session) {
-        Ok(history) => undo::undo_apply(&history, after, pid, session),
+        Ok(history) => undo::undo_apply(&history, state.after, state.pid, session),
         Err(exit) => exit,
     };
     let stage = if exit == Exit::Done { ConfirmationStage::Undone } else { ConfirmationStage::Failed };
     let _ = file.change(&[ConfirmationStage::Undoing], stage);
     forget_unit(state_dir);
     exit
+}
+
+/// Returns the name of the unit of systemd that continues the supervision of a state directory after a reboot.
+fn unit(state_dir: &Path) -> String {
+    let digest = kilter_history::sha256(state_dir.as_os_str().as_encoded_bytes());
+    format!("kilter-confirmation-{}.service", &digest[..8])
 }
 
 /// Makes the unit that continues the supervision after a reboot, on a machine with systemd.
@@ -279,31 +318,31 @@ fn remember_unit(state_dir: &Path) {
     };
     let text = format!(
         "# Undoes the changes of an apply that was not confirmed before a reboot. kilter removes this file.\n\
-         [Unit]\nDescription=Undo of unconfirmed changes\nRequiresMountsFor={}\n\n\
+         [Unit]\nDescription=Undo of unconfirmed changes\nRequiresMountsFor={}\nBefore=kilter.service\n\n\
          [Service]\nType=oneshot\nExecStart={} --state-dir {} confirm --supervise\n",
         state_dir.display(),
         quoted(&program),
         quoted(state_dir),
     );
-    let unit = Path::new(UNITS).join(UNIT);
+    let path = Path::new(UNITS).join(unit(state_dir));
     let wanted = Path::new(UNITS).join("multi-user.target.wants");
     let made = std::fs::create_dir_all(&wanted)
-        .and_then(|()| crate::durable::replace(&unit, text.as_bytes()))
-        .and_then(|()| match std::os::unix::fs::symlink(&unit, wanted.join(UNIT)) {
+        .and_then(|()| crate::durable::replace(&path, text.as_bytes()))
+        .and_then(|()| match std::os::unix::fs::symlink(&path, wanted.join(unit(state_dir))) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         });
     if let Err(error) = made {
         output::warning(format_args!(
             "a reboot would keep the changes without a confirmation: {}: {error}",
-            unit.display()
+            path.display()
         ));
     }
 }
 
-fn forget_unit(_state_dir: &Path) {
+fn forget_unit(state_dir: &Path) {
     if rustix::process::geteuid().is_root() {
-        let _ = std::fs::remove_file(Path::new(UNITS).join("multi-user.target.wants").join(UNIT));
-        let _ = std::fs::remove_file(Path::new(UNITS).join(UNIT));
+        let _ = std::fs::remove_file(Path::new(UNITS).join("multi-user.target.wants").join(unit(state_dir)));
+        let _ = std::fs::remove_file(Path::new(UNITS).join(unit(state_dir)));
     }
 }

@@ -40,8 +40,8 @@ fn undone(args: &UndoArgs, session: &Session) -> Result<Exit, Exit> {
         return Ok(Exit::Done);
     }
     let registry = providers::registry(session)?;
-    let restored = restored(&history, &changes, session, &registry)?;
-    let prepared = prepared(restored.resources, &registry)?;
+    let mut restored = restored(&history, &changes, session, &registry)?;
+    let prepared = prepared(&mut restored, &registry)?;
     if restored.refused > 0 && !args.partly && !args.noop {
         let text =
             format_args!("{} of {} changes cannot be undone; nothing was changed", restored.refused, changes.len());
@@ -89,8 +89,8 @@ pub(super) fn undo_apply(history: &History, after: EventId, pid: u32, session: &
 fn undone_apply(history: &History, after: EventId, pid: u32, session: &Session) -> Result<Exit, Exit> {
     let changes = past::of_process(history, after, pid)?;
     let registry = providers::registry(session)?;
-    let restored = restored(history, &changes, session, &registry)?;
-    let prepared = prepared(restored.resources, &registry)?;
+    let mut restored = restored(history, &changes, session, &registry)?;
+    let prepared = prepared(&mut restored, &registry)?;
     let pass = ExecOptions {
         mode: Mode::Apply,
         format: ReportFormat::Human,
@@ -133,16 +133,30 @@ fn restored(
     Ok(restored)
 }
 
-/// Prepares the restoration. A resource that conflicts with another one is reported.
-fn prepared(resources: Vec<Resource>, registry: &Registry) -> Result<Prepared, Exit> {
-    let catalog = Catalog { resources: resources.into_iter().map(Arc::new).collect(), ..Catalog::default() };
-    plan_of(catalog, registry, &providers::declaring(registry.hostname())).map_err(|rejected| {
+/// Prepares the restoration. A declaration that a provider refuses cannot be undone; it is reported and counted.
+fn prepared(restored: &mut Restored, registry: &Registry) -> Result<Prepared, Exit> {
+    loop {
+        let resources = restored.resources.iter().cloned().map(Arc::new).collect();
+        let catalog = Catalog { resources, ..Catalog::default() };
+        let rejected = match plan_of(catalog, registry, &providers::declaring(registry.hostname())) {
+            Ok(prepared) => return Ok(prepared),
+            Err(rejected) => rejected,
+        };
+        let mut refused: Vec<usize> = rejected.problems.iter().map(|(vertex, _)| vertex.slot()).collect();
         for (vertex, problem) in &rejected.problems {
             let reference = &rejected.catalog.resources[vertex.slot()].reference;
-            output::error(format_args!("{reference}: {}", problem.message));
+            output::line(format_args!("cannot be undone: {reference}: {}", visible(&problem.message)));
         }
-        signals::exit().unwrap_or(Exit::NotStarted)
-    })
+        refused.sort_unstable();
+        refused.dedup();
+        if refused.is_empty() {
+            return Err(signals::exit().unwrap_or_else(|| output::fail("the earlier states depend on each other")));
+        }
+        restored.refused += refused.len();
+        for at in refused.into_iter().rev() {
+            restored.resources.remove(at);
+        }
+    }
 }
 
 /// Returns the chosen changes, each resource once with its state before the first of them.

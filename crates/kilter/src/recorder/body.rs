@@ -13,9 +13,9 @@ const MAX_TEXT: usize = 1024;
 const MAX_DIFF: usize = 16 * 1024;
 
 /// Returns the end of a run.
-pub(super) fn end(report: &Report) -> Json {
+pub(super) fn end(report: &Report, repairs: usize) -> Json {
     let mut counts = report_json::counts(&report.settled.unwrap_or(report.counts));
-    counts["corrected"] = report.corrected.as_ref().map_or(0, |corrected| corrected.len()).into();
+    counts["corrected"] = repairs.into();
     json!({
         "counts": counts,
         "failed": report.has_failures(),

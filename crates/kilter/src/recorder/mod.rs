@@ -99,6 +99,10 @@ pub(crate) struct Recorder {
     is_known: bool,
     /// Resources whose declarations this run has undone.
     undone: Vec<(EcoString, EcoString)>,
+    /// Number of repairs of a drift.
+    repairs: usize,
+    /// True if the missing key was reported.
+    is_warned: bool,
 }
 
 /// Run that the history contains.
@@ -138,6 +142,8 @@ impl Recorder {
             pruned_at: Instant::now(),
             is_known: false,
             undone: Vec::new(),
+            repairs: 0,
+            is_warned: false,
         })
     }
 
@@ -169,7 +175,7 @@ impl Recorder {
         if self.open.is_none() && self.queue.is_empty() && !self.is_worth_a_record(report) {
             return;
         }
-        let body = body::end(report);
+        let body = body::end(report, self.repairs);
         let undone = std::mem::take(&mut self.undone);
         let mut restored = declarations::restored(&self.prepared);
         restored.retain(|id| !self.unsettled.contains(id));
@@ -407,6 +413,7 @@ impl Recorder {
             self.undone.push(id.clone());
         }
         if outcome["corrective"] == true {
+            self.repairs += 1;
             self.corrected.insert(report.reference.clone());
         }
         if matches!(report.status, Status::Changed | Status::Refreshed)
@@ -422,6 +429,7 @@ impl Recorder {
         let state_dir = self.state_dir.clone();
         let run = self.opened()?;
         let at = milliseconds(SystemTime::now());
+        let mut no_key = None;
         let mut created: Vec<Json> = Vec::new();
         let mut saved = Vec::new();
         for change in changes {
@@ -436,7 +444,8 @@ impl Recorder {
             }
             let state = undone.and_then(|attributes| {
                 if run.key.is_none() {
-                    run.key = Some(SealingKey::made(&state_dir).map_err(|error| eco_format!("{error}"))?);
+                    let made = SealingKey::made(&state_dir).map_err(|error| eco_format!("{error}"));
+                    run.key = Some(made.inspect_err(|why| _ = no_key.get_or_insert_with(|| why.clone()))?);
                 }
                 let key = run.key.as_ref().ok_or("there is no key to encrypt it")?;
                 let state = SavedState { provider: change.provider().into(), attributes };
@@ -447,6 +456,10 @@ impl Recorder {
                 }
             });
             saved.push((reference, state));
+        }
+        if let Some(why) = no_key.filter(|_| !self.is_warned) {
+            self.is_warned = true;
+            output::warning(format_args!("changes of this run cannot be undone: {why}"));
         }
         self.written(|batch, id, _, _| {
             if !created.is_empty() {

@@ -148,3 +148,34 @@ fn invalid_manifest_leaves_nothing_to_confirm() {
     let ended = place.run(&["apply", "--confirm-within", "60", &wrong]);
     assert!(ended.code == 1 && ended.stderr.contains("90s, 10m or 1h"), "{}", ended.stderr);
 }
+
+#[test]
+fn undo_waits_for_another_run_that_holds_the_state_directory() {
+    let (place, site) = place();
+    let running = begin(&place, &site, "10m");
+    let other = place.file("other.yaml", "resources: {}\n");
+    let held = Running::of(&place, &["run", &other]);
+    wait("the other run", || place.run(&["status"]).code == 0);
+    end_time(&place);
+    wait("the begin of the undo", || content(&place.path().join("state/confirmation.json")).contains("undoing"));
+    assert_eq!(content(&place.path().join("a")), "new\n");
+    held.end();
+    assert_eq!(code(running), Some(5));
+    assert!(is_as_before(&place));
+}
+
+#[test]
+fn undo_of_a_killed_process_is_continued_by_another_one() {
+    let (place, site) = place();
+    let running = begin(&place, &site, "10m");
+    // The supervisor was killed while it undid the changes.
+    let directory = place.path().join("state").display().to_string();
+    let pattern = format!("{directory} confirm --supervise");
+    assert!(std::process::Command::new("pkill").args(["-9", "-f", &pattern]).status().unwrap().success());
+    let path = place.path().join("state/confirmation.json");
+    let text = content(&path).replace("\"waiting\"", "\"undoing\"");
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, text.as_bytes(), 0).unwrap();
+    assert_eq!(code(running), Some(5));
+    assert!(is_as_before(&place));
+}

@@ -127,3 +127,32 @@ fn resources_that_leave_the_manifest_stay_are_removed_or_reverted() {
     let again = place.run(&["apply", "--released", "revert", &site]);
     assert!(again.code == 0 && again.stdout.contains("1 resource: 1 unchanged"), "{} {}", again.stdout, again.stderr);
 }
+
+#[test]
+fn secret_that_an_undo_removes_and_restores_is_shown_nowhere() {
+    let place = Place::new();
+    let site = manifest(&place, "  file:\n    DIR/s: { content: { sensitive: planted-secret }, mode: '0644' }\n");
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    for _ in 0..3 {
+        let ended = place.run(&["undo", "last"]);
+        assert!(ended.code == 0 && !ended.stdout.contains("planted-secret"), "{}", ended.stdout);
+        assert!(!place.run(&["history", "export"]).stdout.contains("planted-secret"));
+    }
+    assert!(!place.path().join("s").exists());
+}
+
+#[test]
+fn line_and_entries_of_files_are_undone() {
+    let place = Place::new();
+    place.file("conf", "first\n");
+    place.file("hosts", "127.0.0.1 localhost\n");
+    let site = manifest(
+        &place,
+        "  line:\n    new: { path: DIR/conf, line: added }\n  host:\n    www.example: { ip: 10.0.0.1, target: DIR/hosts }\n",
+    );
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    let ended = place.run(&["undo", "last"]);
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(content(&place.path().join("conf")), "first\n");
+    assert_eq!(content(&place.path().join("hosts")), "127.0.0.1 localhost\n");
+}

@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kilter_history::EventId;
 use kilter_process::{Cancel, Invocation};
 use kilter_runtime::{StateDir, StateDirError};
 

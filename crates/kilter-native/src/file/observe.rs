@@ -22,7 +22,7 @@ use crate::accounts::{Ids, number_of as number};
 const READ: u64 = 64 * 1024;
 
 /// Maximum size in bytes of content that such a `get` returns if it requests the content by name.
-const MAX_REQUESTED_BYTES: u64 = 64 << 20;
+const MAX_REQUESTED_BYTES: u64 = 16 << 20;
 
 /// Returns the state of a path, as far as the declaration needs it.
 pub(super) fn declared(

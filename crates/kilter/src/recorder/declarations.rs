@@ -150,6 +150,11 @@ impl Intents {
         self.edited.retain(|id, _| except.contains(id));
     }
 
+    /// Returns true if the whole declaration is the one of the run before.
+    pub(super) fn is_known(&self, type_name: &str, title: &str) -> bool {
+        !self.edited.contains_key(&(type_name.into(), title.into()))
+    }
+
     /// Returns true if the declaration of an attribute is the one of the run before.
     pub(super) fn is_corrective(&self, type_name: &str, title: &str, attribute: &str) -> bool {
         match self.edited.get(&(type_name.into(), title.into())) {

@@ -426,7 +426,7 @@ impl Recorder {
 
     /// Saves the state of resources before a change. It is durable when this returns.
     fn save(&mut self, changes: &[PendingChange<'_>]) -> Result<(), HistoryError> {
-        let state_dir = self.state_dir.clone();
+        let (state_dir, on_failure) = (self.state_dir.clone(), self.on_failure);
         let run = self.opened()?;
         let at = milliseconds(SystemTime::now());
         let mut no_key = None;
@@ -434,6 +434,11 @@ impl Recorder {
         let mut saved = Vec::new();
         for change in changes {
             let reference = change.resource().reference.clone();
+            let (type_name, title) = (reference.type_name.as_str(), reference.title.as_str());
+            // Another user may cause any number of repairs, of files of any size.
+            if on_failure == OnFailure::Continue && run.intents.is_known(type_name, title) {
+                continue;
+            }
             let undone = change.undone();
             if let Ok(attributes) = &undone
                 && !change.exists()
@@ -460,6 +465,9 @@ impl Recorder {
         if let Some(why) = no_key.filter(|_| !self.is_warned) {
             self.is_warned = true;
             output::warning(format_args!("changes of this run cannot be undone: {why}"));
+        }
+        if created.is_empty() && saved.is_empty() {
+            return Ok(());
         }
         self.written(|batch, id, _, _| {
             if !created.is_empty() {

@@ -54,9 +54,9 @@ image `/var/lib/machines/NAME.raw`; other resources create it, and kilter remove
 A refresh restarts a running machine. If a machine ends directly after its start, the resource fails with the last \
 lines of its journal.
 
-**Automatic edges.** The resource runs after the declared package `systemd-container`, after files, archives, \
-checkouts and mounts at the path of the file system or above it, and after the files of its settings and of its unit. \
-Order resources below the file system by `require`.
+**Automatic edges.** The resource runs after the declared package `systemd-container`, and after the files of its \
+settings and of its unit. It runs after files, archives, checkouts and mounts at the path of the file system or above \
+it. Order resources below the file system by `require`.
 
 **Limits.** kilter does not see a machine that was started without the unit, as by `systemd-nspawn --boot` in a \
 terminal.";

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use kilter_devkit::conformance::{Sample, Subject, Suite, Unsupported};
@@ -8,7 +8,7 @@ use kilter_provider::Interrupt;
 
 use super::*;
 use crate::accounts::RealRunner;
-use crate::service::fake::{FakeSystemd, FakeUnit};
+use crate::service::fake::{FakeSystemd, FakeUnit, ToldEvents};
 
 const ONE: &str = "systemd-nspawn@one.service";
 
@@ -101,22 +101,6 @@ fn names_are_those_of_machines() {
     }
     for name in ["", "a/b", "../x", ".host", "a..b", "-a", "a-", "a b", "ä", "a;b", &"a".repeat(65)] {
         assert!(problem(name).unwrap().contains("is not the name of a machine"), "{name}");
-    }
-}
-
-struct ToldEvents(Sender<String>);
-
-impl WatchSink for ToldEvents {
-    fn watching(&self) {
-        let _ = self.0.send("watching".into());
-    }
-
-    fn changed(&self, name: &str) {
-        let _ = self.0.send(name.into());
-    }
-
-    fn all_changed(&self) {
-        let _ = self.0.send("all".into());
     }
 }
 

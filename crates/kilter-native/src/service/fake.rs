@@ -5,7 +5,10 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kilter_provider::WatchSink;
 
 use super::bus::{Body, BusMessage, MessageKind, Sockets};
 use super::{ServiceHost, ServiceProvider, unit};
@@ -374,5 +377,22 @@ impl FakeState {
             _ => return refused(call, "org.freedesktop.DBus.Error.UnknownProperty", "Unknown property"),
         };
         answer(call, "v", body)
+    }
+}
+
+/// Receiver of events that passes them on.
+pub(crate) struct ToldEvents(pub(crate) Sender<String>);
+
+impl WatchSink for ToldEvents {
+    fn watching(&self) {
+        let _ = self.0.send("watching".into());
+    }
+
+    fn changed(&self, name: &str) {
+        let _ = self.0.send(name.into());
+    }
+
+    fn all_changed(&self) {
+        let _ = self.0.send("all".into());
     }
 }

@@ -1,11 +1,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use kilter_devkit::conformance::{Sample, Subject, Suite, Unsupported};
 use kilter_provider::{Interrupt, check};
 
-use super::fake::{FakeSystemd, FakeUnit, changed, of_manager};
+use super::fake::{FakeSystemd, FakeUnit, ToldEvents, changed, of_manager};
 use super::*;
 
 fn attributes<const N: usize>(all: [(&str, &str); N]) -> Attributes {
@@ -260,23 +260,6 @@ fn machine_without_systemd_is_unsuitable_and_says_why() {
     assert!(error.message.starts_with("cannot connect to systemd at /nowhere/b: "), "{error}");
 }
 
-/// Receiver of events that passes them on.
-struct Told(Sender<String>);
-
-impl WatchSink for Told {
-    fn watching(&self) {
-        let _ = self.0.send("watching".into());
-    }
-
-    fn changed(&self, name: &str) {
-        let _ = self.0.send(name.into());
-    }
-
-    fn all_changed(&self) {
-        let _ = self.0.send("all".into());
-    }
-}
-
 #[test]
 fn watch_reports_units_by_all_their_names_until_it_is_interrupted() {
     let systemd = FakeSystemd::new([("a.service", FakeUnit::disabled()), ("b.timer", FakeUnit::disabled())]);
@@ -287,7 +270,7 @@ fn watch_reports_units_by_all_their_names_until_it_is_interrupted() {
     let (sender, told) = channel();
     std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
-            let told = Told(sender);
+            let told = ToldEvents(sender);
             provider.watch(&Context::empty().with_interrupt(Interrupt::new(&flag, None)), None, &told)
         });
         let next = || told.recv_timeout(Duration::from_secs(30)).unwrap();
@@ -310,7 +293,7 @@ fn watch_reports_units_by_all_their_names_until_it_is_interrupted() {
     // A watch ends with an error when systemd closes its connection.
     std::thread::scope(|scope| {
         let (sender, told) = channel();
-        let watch = scope.spawn(|| provider.watch(&Context::empty(), None, &Told(sender)));
+        let watch = scope.spawn(|| provider.watch(&Context::empty(), None, &ToldEvents(sender)));
         assert_eq!(told.recv_timeout(Duration::from_secs(30)).unwrap(), "watching");
         systemd.close_all();
         let error = watch.join().unwrap().unwrap_err();

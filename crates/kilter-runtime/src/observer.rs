@@ -161,14 +161,11 @@ pub trait Observer {
     /// Handles one event.
     fn event(&mut self, event: Event<'_>);
 
-    /// Records the state of resources that are about to be changed.
+    /// Records the state of resources that are about to be changed. An observer of an observer must forward it.
     ///
     /// # Errors
     /// The reason why they must not be changed. The run ends then.
-    fn before_changes(&mut self, changes: &[PendingChange<'_>]) -> Result<(), EcoString> {
-        let _ = changes;
-        Ok(())
-    }
+    fn before_changes(&mut self, changes: &[PendingChange<'_>]) -> Result<(), EcoString>;
 }
 
 /// Observer that ignores all events.
@@ -176,6 +173,10 @@ pub struct NullObserver;
 
 impl Observer for NullObserver {
     fn event(&mut self, _: Event<'_>) {}
+
+    fn before_changes(&mut self, _: &[PendingChange<'_>]) -> Result<(), EcoString> {
+        Ok(())
+    }
 }
 
 /// Effect of a stop request on calls in flight.

@@ -146,6 +146,10 @@ impl Observer for Logged<'_> {
             _ => {}
         }
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }
 
 fn slot(name: &str, retry: i32, delay: u64) -> Resource {

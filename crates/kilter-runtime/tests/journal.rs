@@ -284,6 +284,10 @@ impl Observer for Editor<'_> {
             _ => {}
         }
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }
 
 fn resources(value: u32) -> Vec<Resource> {

@@ -441,6 +441,10 @@ impl Observer for Impatient<'_> {
             _ => {}
         }
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }
 
 #[test]

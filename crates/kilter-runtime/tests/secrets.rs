@@ -115,6 +115,10 @@ impl Observer for LogLines {
             self.0.push(message.to_owned());
         }
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }
 
 /// Everything that a run tells.

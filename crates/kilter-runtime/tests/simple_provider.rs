@@ -76,6 +76,10 @@ impl Observer for ProviderLines {
             self.0.push(format!("{}: {type_name}[{name}]: {text}", level.word()));
         }
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }
 
 fn run(mode: Mode, resources: &[(&str, &str, Option<&str>)]) -> (Report, Vec<String>) {

@@ -198,6 +198,10 @@ impl Observer for ReportedResults {
         };
         self.0.lock().unwrap().push(line);
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }
 
 fn slot(name: &str, meta: Meta) -> Resource {

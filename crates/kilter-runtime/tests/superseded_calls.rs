@@ -144,6 +144,10 @@ impl Observer for CallLog<'_> {
             _ => {}
         }
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }
 
 fn options() -> Options {

@@ -150,6 +150,10 @@ impl Observer for SiteLog {
             self.0.push(format!("{}: {type_name}{name}: {}", level.word(), timeless(message)));
         }
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }
 
 /// A line without the time that something took.

@@ -124,4 +124,8 @@ impl Observer for Listening<'_> {
             _ => {}
         }
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }

@@ -177,6 +177,10 @@ impl Observer for Progress {
             Event::Interrupted { in_flight, fate } => self.print_line(&styled(FAILED, interrupted(in_flight, fate))),
         }
     }
+
+    fn before_changes(&mut self, _: &[kilter_runtime::PendingChange<'_>]) -> Result<(), ecow::EcoString> {
+        Ok(())
+    }
 }
 
 impl Progress {

@@ -5,7 +5,10 @@
 
 mod body;
 mod declarations;
+mod observer;
 mod origin;
+mod released;
+mod states;
 mod unchanged;
 
 use std::collections::HashSet;
@@ -14,21 +17,21 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ecow::{EcoString, eco_format};
 use kilter_history::{EventKind, History, HistoryBatch, HistoryError, NewEvent, ResourceKey, Retention, RunId};
-use kilter_model::{Attributes, ResourceRef};
+use kilter_model::ResourceRef;
 use kilter_provider::Level;
-use kilter_runtime::{
-    Event, Mode, Observer, PendingChange, Prepared, Report, ResourceReport, SavedState, SealingKey, StateDir, Status,
-};
+use kilter_runtime::{Event, Mode, Prepared, Report, ResourceReport, SealingKey, StateDir, Status};
 use rustc_hash::FxHashSet;
 use serde_json::{Value as Json, json};
 
 use crate::output;
 use crate::run_inputs::{ManifestLines, RunInputs};
 use crate::session::Session;
-use crate::visible::visible;
 use declarations::Intents;
 pub(crate) use declarations::names_digest;
+pub(crate) use observer::RecordedObserver;
 use origin::RunOrigin;
+pub(crate) use released::kept_text;
+use released::name_released;
 pub(crate) use unchanged::Unchanged;
 
 /// Directory of the history in the state directory.
@@ -48,12 +51,6 @@ const MAX_AGE: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
 /// Size of the database at which the oldest events are removed.
 const MAX_BYTES: u64 = 512 << 20;
-
-/// Maximum number of named resources that left the manifests.
-const MAX_NAMED: usize = 10;
-
-/// Maximum size in bytes of the state of one resource that is saved before a change.
-const MAX_STATE_BYTES: usize = 64 << 20;
 
 /// Returns the directory of the history of a state directory.
 pub(crate) fn directory(state_dir: &Path) -> PathBuf {
@@ -423,94 +420,6 @@ impl Recorder {
         }
         self.queue(EventKind::Outcome, Some(&report.reference), outcome);
     }
-
-    /// Saves the state of resources before a change. It is durable when this returns.
-    fn save(&mut self, changes: &[PendingChange<'_>]) -> Result<(), HistoryError> {
-        let (state_dir, on_failure) = (self.state_dir.clone(), self.on_failure);
-        let run = self.opened()?;
-        let at = milliseconds(SystemTime::now());
-        let mut no_key = None;
-        let mut created: Vec<Json> = Vec::new();
-        let mut saved = Vec::new();
-        for change in changes {
-            let reference = change.resource().reference.clone();
-            let (type_name, title) = (reference.type_name.as_str(), reference.title.as_str());
-            // Another user may cause any number of repairs, of files of any size.
-            if on_failure == OnFailure::Continue && run.intents.is_known(type_name, title) {
-                continue;
-            }
-            let undone = change.undone();
-            if let Ok(attributes) = &undone
-                && !change.exists()
-                && is_absence(attributes)
-            {
-                created.push(json!([reference.type_name.as_str(), reference.title.as_str()]));
-                continue;
-            }
-            let state = undone.and_then(|attributes| {
-                if run.key.is_none() {
-                    let made = SealingKey::made(&state_dir).map_err(|error| eco_format!("{error}"));
-                    run.key = Some(made.inspect_err(|why| _ = no_key.get_or_insert_with(|| why.clone()))?);
-                }
-                let key = run.key.as_ref().ok_or("there is no key to encrypt it")?;
-                let state = SavedState { provider: change.provider().into(), attributes };
-                let sealed = state.seal(key).map_err(|error| eco_format!("{error}"))?;
-                match sealed.1.len() > MAX_STATE_BYTES {
-                    true => Err("its state is larger than 64 MiB".into()),
-                    false => Ok(sealed),
-                }
-            });
-            saved.push((reference, state));
-        }
-        if let Some(why) = no_key.filter(|_| !self.is_warned) {
-            self.is_warned = true;
-            output::warning(format_args!("changes of this run cannot be undone: {why}"));
-        }
-        if created.is_empty() && saved.is_empty() {
-            return Ok(());
-        }
-        self.written(|batch, id, _, _| {
-            if !created.is_empty() {
-                let body = json!({ "created": created });
-                batch.add(id, &NewEvent { at, kind: EventKind::Before, resource: None, body: &body })?;
-            }
-            for (reference, state) in &saved {
-                let body = match state {
-                    Ok((digest, bytes)) => {
-                        batch.keep_state(digest, at, bytes)?;
-                        json!({ "state": digest, "bytes": bytes.len() })
-                    }
-                    Err(why) => json!({ "cannot": why.as_str() }),
-                };
-                let resource = Some(key(reference.type_name.as_str(), reference.title.as_str()));
-                batch.add(id, &NewEvent { at, kind: EventKind::Before, resource, body: &body })?;
-            }
-            Ok(())
-        })
-    }
-}
-
-/// Names resources that left the manifests.
-fn name_released(released: &[String]) {
-    if !released.is_empty() {
-        let names: Vec<String> = released.iter().map(|name| visible(name)).collect();
-        output::line(kept_text(&names));
-    }
-}
-
-/// Returns the names of resources that left the manifests and stay as they are.
-pub(crate) fn kept_text(names: &[String]) -> String {
-    let more = match names.len().saturating_sub(MAX_NAMED) {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
-    let named = &names[..names.len().min(MAX_NAMED)];
-    format!("no longer declared, and left as they are: {}{more}", named.join(", "))
-}
-
-/// Returns true if a declaration only removes a resource.
-fn is_absence(attributes: &Attributes) -> bool {
-    attributes.len() == 1 && attributes.text("ensure") == Some("absent")
 }
 
 /// Returns the key of a resource that the history knows already.
@@ -550,47 +459,5 @@ impl Recorder {
             }
             _ => {}
         }
-    }
-
-    /// Saves the state of resources before they are changed.
-    ///
-    /// # Errors
-    /// The reason why they must not be changed.
-    pub(crate) fn before_changes(&mut self, changes: &[PendingChange<'_>]) -> Result<(), EcoString> {
-        match self.save(changes) {
-            Ok(()) => {
-                self.works();
-                Ok(())
-            }
-            Err(error) if self.on_failure == OnFailure::End => {
-                self.failure = Some(eco_format!("{error}"));
-                Err(eco_format!("not changed: {error}. `--without-history` makes changes without a record"))
-            }
-            Err(error) => {
-                self.fails(&error);
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Observer that records a run, and forwards its events.
-pub(crate) struct RecordedObserver<'a> {
-    /// Recorder; none if the run is not recorded.
-    pub(crate) recorder: Option<&'a mut Recorder>,
-    /// Observer of the output.
-    pub(crate) shown: &'a mut dyn Observer,
-}
-
-impl Observer for RecordedObserver<'_> {
-    fn event(&mut self, event: Event<'_>) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.event(event);
-        }
-        self.shown.event(event);
-    }
-
-    fn before_changes(&mut self, changes: &[PendingChange<'_>]) -> Result<(), EcoString> {
-        self.recorder.as_mut().map_or(Ok(()), |recorder| recorder.before_changes(changes))
     }
 }

@@ -96,6 +96,9 @@ fn undo_can_be_requested_at_once() {
     assert_eq!(place.run(&["confirm", "--undo"]).code, 0);
     assert_eq!(code(running), Some(5));
     assert!(is_as_before(&place));
+    // The undo is a run like any other.
+    assert_eq!(place.run(&["undo", "last"]).code, 0);
+    assert_eq!(content(&place.path().join("a")), "new\n");
 }
 
 #[test]

@@ -3,18 +3,40 @@
 use ecow::{EcoString, eco_format};
 use granit_parser::{Event, Parser, ScalarStyle};
 use kilter_model::Value;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::fault::{Fault, TextPosition};
 
-/// Maximum size of metadata, in bytes.
-const MAX_METADATA_BYTES: usize = 1 << 20;
-
 /// Maximum nesting depth.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
-/// Maximum number of nodes, including repetitions by aliases.
-const MOST: usize = 50_000;
+/// Maximum number of entries of a mapping that is searched linearly for a key.
+const SMALL_MAPPING: usize = 32;
+
+/// Bounds of a text.
+#[derive(Clone, Copy, Debug)]
+pub struct YamlLimits {
+    /// Maximum size in bytes.
+    pub bytes: usize,
+    /// Maximum number of nodes, including repetitions by aliases.
+    pub nodes: usize,
+    /// Treatment of tags.
+    pub tags: TagRule,
+}
+
+/// Treatment of tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagRule {
+    /// Tags have no effect.
+    Ignored,
+    /// `!!str` makes a text. A local tag, such as `!vault`, is an error.
+    CoreOnly,
+}
+
+impl YamlLimits {
+    /// Bounds for metadata of providers and for configuration.
+    const METADATA: YamlLimits = YamlLimits { bytes: 1 << 20, nodes: 50_000, tags: TagRule::Ignored };
+}
 
 /// A node and its location.
 #[derive(Clone, Debug)]
@@ -125,11 +147,22 @@ fn scalar(text: &EcoString) -> Value {
 /// # Errors
 /// If the text is not valid YAML, or is too large.
 pub fn parse(text: &str) -> Result<Node, Fault> {
-    let start = TextPosition { line: 1, column: 1 };
-    if text.len() > MAX_METADATA_BYTES {
-        return Err(Fault::new(start, eco_format!("it has more than {MAX_METADATA_BYTES} bytes")));
+    let root = parse_within(text, &YamlLimits::METADATA)?;
+    root.ok_or_else(|| Fault::new(START, "there is nothing in it").hint("begin with `provider:`"))
+}
+
+const START: TextPosition = TextPosition { line: 1, column: 1 };
+
+/// Parses a text with a single document, within given bounds. Returns none if the text has no document.
+///
+/// # Errors
+/// If the text is not valid YAML, or exceeds the bounds.
+pub fn parse_within(text: &str, limits: &YamlLimits) -> Result<Option<Node>, Fault> {
+    if text.len() > limits.bytes {
+        return Err(Fault::new(START, eco_format!("it has more than {} bytes", limits.bytes)));
     }
-    let mut builder = Builder::default();
+    let mut builder =
+        Builder { limits, open: Vec::new(), anchors: FxHashMap::default(), root: None, documents: 0, count: 0 };
     for next in Parser::new_from_str(text) {
         let (event, range) = next.map_err(|error| {
             let at = TextPosition::new(error.marker().line(), error.marker().col() + 1);
@@ -137,7 +170,7 @@ pub fn parse(text: &str) -> Result<Node, Fault> {
         })?;
         builder.event(event, TextPosition::new(range.start.line(), range.start.col() + 1))?;
     }
-    builder.root.ok_or_else(|| Fault::new(start, "there is nothing in it").hint("begin with `provider:`"))
+    Ok(builder.root)
 }
 
 /// An unfinished collection.
@@ -146,10 +179,12 @@ struct Open {
     anchor: usize,
     /// Key that waits for its value.
     key: Option<Node>,
+    /// Keys of a large mapping. A small one is searched itself.
+    keys: FxHashSet<EcoString>,
 }
 
-#[derive(Default)]
-struct Builder {
+struct Builder<'l> {
+    limits: &'l YamlLimits,
     open: Vec<Open>,
     anchors: FxHashMap<usize, (Node, usize)>,
     root: Option<Node>,
@@ -157,13 +192,21 @@ struct Builder {
     count: usize,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn event(&mut self, event: Event<'_>, at: TextPosition) -> Result<(), Fault> {
+        let is_text = self.limits.tags == TagRule::CoreOnly
+            && match event.tag() {
+                Some(tag) if tag.handle() == "!" => {
+                    return Err(Fault::new(at, eco_format!("the tag `!{}` is not supported", tag.suffix())));
+                }
+                Some(tag) => tag.is_yaml_core_schema() && tag.suffix() == "str",
+                None => false,
+            };
         match event {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err(Fault::new(at, "metadata is one document: this is a second one"));
+                    return Err(Fault::new(at, "one document is expected: this is a second one"));
                 }
             }
             Event::Alias(anchor) => {
@@ -173,7 +216,7 @@ impl Builder {
                 self.add(Node { at, ..node }, 0, size)?;
             }
             Event::Scalar(text, style, anchor, _) => {
-                let kind = YamlKind::Scalar { text: (&*text).into(), plain: style == ScalarStyle::Plain };
+                let kind = YamlKind::Scalar { text: (&*text).into(), plain: style == ScalarStyle::Plain && !is_text };
                 self.add(Node { kind, at }, anchor, 1)?;
             }
             Event::SequenceStart(_, anchor, _) => self.begin(YamlKind::Sequence(Vec::new()), at, anchor)?,
@@ -191,10 +234,10 @@ impl Builder {
 
     fn begin(&mut self, kind: YamlKind, at: TextPosition, anchor: usize) -> Result<(), Fault> {
         self.counted(1, at)?;
-        if self.open.len() >= DEEPEST {
-            return Err(Fault::new(at, eco_format!("it is nested more than {DEEPEST} levels deep")));
+        if self.open.len() >= MAX_DEPTH {
+            return Err(Fault::new(at, eco_format!("it is nested more than {MAX_DEPTH} levels deep")));
         }
-        self.open.push(Open { node: Node { kind, at }, anchor, key: None });
+        self.open.push(Open { node: Node { kind, at }, anchor, key: None, keys: FxHashSet::default() });
         Ok(())
     }
 
@@ -205,8 +248,9 @@ impl Builder {
 
     fn counted(&mut self, size: usize, at: TextPosition) -> Result<(), Fault> {
         self.count += size;
-        match self.count > MOST {
-            true => Err(Fault::new(at, eco_format!("it has more than {MOST} parts, aliases followed"))),
+        let most = self.limits.nodes;
+        match self.count > most {
+            true => Err(Fault::new(at, eco_format!("it has more than {most} parts, aliases followed"))),
             false => Ok(()),
         }
     }
@@ -227,7 +271,16 @@ impl Builder {
                     let Some(text) = node.text() else {
                         return Err(Fault::new(node.at, "a key is a text, not a list or a mapping"));
                     };
-                    if entries.iter().any(|(known, _)| known.text() == Some(text)) {
+                    let is_known = match entries.len() {
+                        ..=SMALL_MAPPING => entries.iter().any(|(known, _)| known.text() == Some(text)),
+                        _ => {
+                            if parent.keys.is_empty() {
+                                parent.keys.extend(entries.iter().filter_map(|(known, _)| known.text().cloned()));
+                            }
+                            !parent.keys.insert(text.clone())
+                        }
+                    };
+                    if is_known {
                         return Err(Fault::new(node.at, eco_format!("the key `{text}` occurs twice")));
                     }
                     parent.key = Some(node);

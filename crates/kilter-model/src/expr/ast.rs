@@ -53,6 +53,8 @@ pub(super) enum NodeKind {
     /// `key` or `value` of the element of `for_each` that the expression is evaluated for.
     Each(EcoString),
     Output(Box<(ResourceRef, EcoString)>),
+    /// `name` or `groups` of a target.
+    Target(EcoString),
     Member(Box<Node>, EcoString),
     Index(Box<(Node, Node)>),
     Not(Box<Node>),
@@ -149,7 +151,8 @@ impl NodeKind {
             | NodeKind::Fact(_)
             | NodeKind::Own(_)
             | NodeKind::Each(_)
-            | NodeKind::Output(_) => {}
+            | NodeKind::Output(_)
+            | NodeKind::Target(_) => {}
             NodeKind::List(nodes) | NodeKind::Call(_, nodes) => nodes.iter().for_each(see),
             NodeKind::Map(entries) => entries.iter().for_each(|(key, value)| {
                 see(key);

@@ -79,6 +79,9 @@ pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
                 trouble("`each` is an element of `for_each`, and this belongs to no resource with `for_each`");
             Err(failed(message.with("add `for_each` to the resource, such as for_each: [a, b]"), node.at))
         }
+        NodeKind::Target(name) => {
+            found(scope.target(name), node.at, || trouble(eco_format!("`{name}` is a name of targets of an inventory")))
+        }
         NodeKind::Output(output) => {
             let (reference, name) = &**output;
             found(scope.output(reference, name), node.at, || no_output(reference, name))

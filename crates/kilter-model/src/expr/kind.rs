@@ -12,9 +12,12 @@ pub(super) fn data_type(node: &Node, sent: OutputTypeOf<'_>) -> DataType {
         NodeKind::Literal(value) => DataType::infer(value).generalized(),
         NodeKind::List(_) => DataType::Array(Box::new(DataType::Any), None, None),
         NodeKind::Map(_) => DataType::Hash(Box::new(DataType::text()), Box::new(DataType::Any), None, None),
-        NodeKind::Var(_) | NodeKind::Fact(_) | NodeKind::Own(_) | NodeKind::Each(_) | NodeKind::Index(_) => {
-            DataType::Any
-        }
+        NodeKind::Var(_)
+        | NodeKind::Fact(_)
+        | NodeKind::Own(_)
+        | NodeKind::Each(_)
+        | NodeKind::Target(_)
+        | NodeKind::Index(_) => DataType::Any,
         NodeKind::Output(output) => sent(&output.0, &output.1),
         NodeKind::Member(inner, name) => member(inner, name, sent),
         NodeKind::Not(_) => DataType::Boolean(None),

@@ -50,6 +50,10 @@ pub trait Scope {
     fn fact(&self, name: &str) -> Lookup;
     /// Looks up an output of a resource.
     fn output(&self, reference: &ResourceRef, name: &str) -> Lookup;
+    /// Looks up a name of the target that a condition of [`Expr::parse_for_target`] selects: `name` or `groups`.
+    fn target(&self, _name: &str) -> Lookup {
+        Lookup::Missing
+    }
     /// Returns the names of all variables, for "did you mean".
     fn var_names(&self) -> Vec<EcoString> {
         Vec::new()
@@ -134,6 +138,15 @@ impl Expr {
     /// The syntax error and its location.
     pub fn parse(text: &str) -> Result<Expr, ExprError> {
         parse::whole(text).map(|root| Expr { root })
+    }
+
+    /// Parses a whole text as a condition for targets of an inventory. `name` is the name of the target there, and
+    /// `groups` the list of its groups.
+    ///
+    /// # Errors
+    /// The syntax error and its location.
+    pub fn parse_for_target(text: &str) -> Result<Expr, ExprError> {
+        parse::whole_for_target(text).map(|root| Expr { root })
     }
 
     /// Evaluates the expression.

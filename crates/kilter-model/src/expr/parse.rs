@@ -14,6 +14,8 @@ use crate::value::Value;
 enum ExprContext {
     Braces,
     Whole,
+    /// A condition for targets of an inventory.
+    Target,
 }
 
 struct Parser<'t> {
@@ -28,7 +30,16 @@ type Parsed = Result<Node, ExprError>;
 
 /// Parses a whole text.
 pub(super) fn whole(text: &str) -> Parsed {
-    let mut parser = Parser::new(text, 0, ExprContext::Whole)?;
+    whole_in(text, ExprContext::Whole)
+}
+
+/// Parses a whole text as a condition for targets.
+pub(super) fn whole_for_target(text: &str) -> Parsed {
+    whole_in(text, ExprContext::Target)
+}
+
+fn whole_in(text: &str, context: ExprContext) -> Parsed {
+    let mut parser = Parser::new(text, 0, context)?;
     let node = parser.expression()?;
     match parser.token {
         Token::End => Ok(node),
@@ -307,6 +318,9 @@ impl<'t> Parser<'t> {
         if matches!(name, "vars" | "facts" | "self" | "each") {
             return self.root(name);
         }
+        if self.place == ExprContext::Target && matches!(name, "groups" | "name") {
+            return Node::new(NodeKind::Target(name.into()), self.advance()?);
+        }
         match self.lexer.text.as_bytes().get(self.lexer.pos) {
             Some(b'[') => self.output(name),
             Some(b'(') => self.function(name),
@@ -400,7 +414,9 @@ fn unknown_name(name: &str, at: At, place: ExprContext) -> ExprError {
         (_, ExprContext::Braces, None) => {
             eco_format!("shell text needs `$${{{name}}}`; a variable is written `${{vars.{name}}}`")
         }
-        (_, ExprContext::Whole, None) => eco_format!("a text is written in quotes: \"{name}\"; a variable vars.{name}"),
+        (_, ExprContext::Whole | ExprContext::Target, None) => {
+            eco_format!("a text is written in quotes: \"{name}\"; a variable vars.{name}")
+        }
         (_, _, Some(root)) => eco_format!("did you mean `{root}`?"),
     };
     hinted(message, at, hint)

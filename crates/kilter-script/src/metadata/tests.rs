@@ -236,7 +236,7 @@ fn all_metadata_problems_are_reported() {
         (&with(&format!("{SMALLEST}\noutput: 200 MB")), "`output` is a number of MiB from 1 to 1024, not `200 MB`"),
         (&with(&format!("{SMALLEST}\nnoop_safe: maybe")), "`noop_safe` is true or false, not `maybe`"),
         (&with(&format!("{SMALLEST}\ntype: again")), "the key `type` occurs twice"),
-        ("---\na: 1\n---\nb: 2\n", "metadata is one document: this is a second one"),
+        ("---\na: 1\n---\nb: 2\n", "one document is expected: this is a second one"),
         ("provider: {\n", "not valid YAML"),
     ] {
         let told = wrong(text);

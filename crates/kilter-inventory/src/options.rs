@@ -1,0 +1,95 @@
+//! Options of connections, as one level of an inventory gives them, and their precedence.
+
+use std::path::PathBuf;
+
+use ecow::EcoString;
+use kilter_model::{Hash, Value};
+
+use crate::target::{Become, BecomeMethod, Connection, Target};
+
+/// Options of one host, or of one group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) address: Option<EcoString>,
+    pub(crate) user: Option<EcoString>,
+    pub(crate) port: Option<u16>,
+    pub(crate) password: Option<Value>,
+    pub(crate) identity_file: Option<PathBuf>,
+    pub(crate) jump: Option<EcoString>,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) ssh_args: Option<Vec<String>>,
+    /// False if the level turns it off.
+    pub(crate) is_become: Option<bool>,
+    pub(crate) become_method: Option<BecomeMethod>,
+    pub(crate) become_user: Option<EcoString>,
+    pub(crate) become_password: Option<Value>,
+    pub(crate) way: Option<Way>,
+    /// Attributes for the transport of a device.
+    pub(crate) attributes: Hash,
+}
+
+/// The way to reach a target, as one level gives it. Without a name, the name of the target is used.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    Ssh,
+    Local,
+    Podman(Option<EcoString>),
+    Nspawn(Option<EcoString>),
+    Chroot(PathBuf),
+    Device(EcoString),
+}
+
+impl Options {
+    /// Replaces the options that a more specific level gives.
+    pub(crate) fn apply(&mut self, level: &Options) {
+        fn set<T: Clone>(old: &mut Option<T>, new: &Option<T>) {
+            if new.is_some() {
+                old.clone_from(new);
+            }
+        }
+        set(&mut self.address, &level.address);
+        set(&mut self.user, &level.user);
+        set(&mut self.port, &level.port);
+        set(&mut self.password, &level.password);
+        set(&mut self.identity_file, &level.identity_file);
+        set(&mut self.jump, &level.jump);
+        set(&mut self.config, &level.config);
+        set(&mut self.ssh_args, &level.ssh_args);
+        set(&mut self.is_become, &level.is_become);
+        set(&mut self.become_method, &level.become_method);
+        set(&mut self.become_user, &level.become_user);
+        set(&mut self.become_password, &level.become_password);
+        set(&mut self.way, &level.way);
+        self.attributes.extend(level.attributes.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+
+    /// Returns a target with these options.
+    pub(crate) fn target(self, name: EcoString) -> Target {
+        let become_ = self.is_become.unwrap_or(false).then(|| Become {
+            method: self.become_method.unwrap_or_default(),
+            user: self.become_user.unwrap_or_else(|| "root".into()),
+            password: self.become_password,
+        });
+        let connection = match self.way {
+            None | Some(Way::Ssh) => Connection::Ssh,
+            Some(Way::Local) => Connection::Local,
+            Some(Way::Podman(container)) => Connection::Podman { container: container.unwrap_or_else(|| name.clone()) },
+            Some(Way::Nspawn(machine)) => Connection::Nspawn { machine: machine.unwrap_or_else(|| name.clone()) },
+            Some(Way::Chroot(directory)) => Connection::Chroot { directory },
+            Some(Way::Device(transport)) => Connection::Device { transport, attributes: self.attributes },
+        };
+        Target {
+            address: self.address,
+            user: self.user,
+            port: self.port,
+            password: self.password,
+            identity_file: self.identity_file,
+            jump: self.jump,
+            config: self.config,
+            ssh_args: self.ssh_args.unwrap_or_default(),
+            connection,
+            become_,
+            ..Target::named(name)
+        }
+    }
+}

@@ -248,11 +248,15 @@ pub(crate) fn of_process(history: &History, after: EventId, pid: u32) -> Result<
     history.runs(&selection, &mut find).map_err(|error| refuse(&error))?;
     // Without a record, nothing was changed.
     let Some(run) = run else { return Ok(Vec::new()) };
-    let mut collected = CollectedChanges::default();
-    let mut take = |event: HistoryEvent| {
-        collected.take(&event);
-        ControlFlow::Continue(())
-    };
-    history.events_of(run, &mut take).map_err(|error| refuse(&error))?;
-    Ok(collected.changes)
+    let mut changes = of_run(history, run)?;
+    for change in &mut changes {
+        // An undo that was killed may have restored it already.
+        if let Some(later) = change.changed_again
+            && let Some(later) = history.run(later).map_err(|error| refuse(&error))?
+            && later.begin.body["command"] == "undo"
+        {
+            change.changed_again = None;
+        }
+    }
+    Ok(changes)
 }

@@ -168,6 +168,18 @@ fn undo_waits_for_another_run_that_holds_the_state_directory() {
 }
 
 #[test]
+fn later_change_by_another_run_stays() {
+    let (place, site) = place();
+    let running = begin(&place, &site, "10m");
+    let a = place.path().join("a");
+    assert_eq!(place.run(&["set", "file", &a.display().to_string(), "content=third"]).code, 0);
+    end_time(&place);
+    assert_eq!(code(running), Some(4));
+    assert_eq!(content(&a), "third");
+    assert!(!place.path().join("b").exists());
+}
+
+#[test]
 fn undo_of_a_killed_process_is_continued_by_another_one() {
     let (place, site) = place();
     let running = begin(&place, &site, "10m");

@@ -61,6 +61,11 @@ impl Inventory {
         Inventory { warnings, ..self }
     }
 
+    /// Adds another name of a target.
+    pub(crate) fn add_alias(&mut self, alias: EcoString, target: usize) {
+        self.by_name.insert(alias, target);
+    }
+
     /// Returns all targets, in the order of their declarations.
     pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets

@@ -11,6 +11,7 @@ use crate::graph::Graph;
 use crate::host_range;
 use crate::options::{Options, Way};
 use crate::problem::{Place, Problems};
+use crate::prompts;
 use crate::secrets;
 use crate::target::BecomeMethod;
 
@@ -389,8 +390,12 @@ impl Reader<'_> {
         // The message does not show a value of the wrong kind.
         match &node.kind {
             YamlKind::Scalar { text, .. } if !node.is_null() => Some(Value::sensitive(Value::String(text.clone()))),
+            YamlKind::Mapping(entries) if entries.len() == 1 && node.get("prompt").is_some() => {
+                let message = node.get("prompt").and_then(|message| self.text(message))?;
+                Some(prompts::question(&message))
+            }
             _ => {
-                self.error(node, "a password is a text", "");
+                self.error(node, "a password is a text, or {prompt: MESSAGE}", "");
                 None
             }
         }

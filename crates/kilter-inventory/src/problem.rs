@@ -50,6 +50,10 @@ impl Place {
         // Programs print JSON, whose nodes have no position.
         Place { file: Arc::clone(&self.file), at: (at.line > 0).then_some(at) }
     }
+
+    pub(crate) fn line(&self, line: usize) -> Place {
+        self.at(TextPosition { line: u32::try_from(line).unwrap_or(u32::MAX), column: 1 })
+    }
 }
 
 /// Collector of problems and warnings.

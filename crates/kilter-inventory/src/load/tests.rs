@@ -21,7 +21,6 @@ pub(crate) fn load_files(files: &[(&str, &str)], name: &str) -> Result<Inventory
     let options = LoadOptions {
         trust: TrustPolicy::any(),
         variable: &|name| (name == "KILTER_TEST_SECRET").then(|| "from-env".into()),
-        prompt: &|message| Ok(format!("answer to {message}")),
         cancel: None,
     };
     load(&directory.path().join(name), &options).map_err(|problems| {

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 52] = [
+const REQUIREMENTS: [Requirement; 54] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
     Requirement { program: "sqlite3", package: "sqlite3" },
@@ -78,6 +78,9 @@ const REQUIREMENTS: [Requirement; 52] = [
     Requirement { program: "podman", package: "podman" },
     Requirement { program: "crun", package: "crun" },
     Requirement { program: "busybox", package: "busybox-static" },
+    // Other hosts, on the loopback interface.
+    Requirement { program: "ssh", package: "openssh-client" },
+    Requirement { program: "sshd", package: "openssh-server" },
     // Makes a zip archive.
     Requirement { program: "zip", package: "zip" },
     Requirement { program: "shellcheck", package: "shellcheck" },

@@ -23,6 +23,8 @@ use crate::system::FactSource;
 pub struct Facts {
     system: FactSource,
     given: Hash,
+    /// True if there are no other facts than `given`.
+    is_complete: bool,
     external: ExternalFacts,
     builtin: Mutex<HashMap<&'static str, Option<Value>>>,
     files: Mutex<Option<Gathered>>,
@@ -35,11 +37,17 @@ impl Facts {
         Facts {
             system,
             given: Hash::default(),
+            is_complete: false,
             external: ExternalFacts::none(),
             builtin: Mutex::default(),
             files: Mutex::default(),
             executables: Mutex::default(),
         }
+    }
+
+    /// Creates the facts that another machine has. It reads nothing of this machine.
+    pub fn of_another_machine(facts: Hash) -> Facts {
+        Facts { given: facts, is_complete: true, ..Facts::new(FactSource::live()) }
     }
 
     /// Adds external facts.
@@ -58,6 +66,9 @@ impl Facts {
 
     /// Returns the value of a top-level fact. None if the machine does not have it.
     pub fn get(&self, name: &str) -> Option<Value> {
+        if self.is_complete {
+            return self.given.get(name).cloned();
+        }
         if let Some(value) = self.told(name) {
             return Some(value);
         }
@@ -76,6 +87,10 @@ impl Facts {
     /// Returns the sorted names of all facts that may have a value, including external facts.
     pub fn names(&self) -> Vec<EcoString> {
         let mut names: Vec<EcoString> = self.given.keys().cloned().collect();
+        if self.is_complete {
+            names.sort_unstable();
+            return names;
+        }
         names.extend(builtin::names().map(EcoString::from));
         names.extend(self.file_facts(|gathered| gathered.facts.keys().cloned().collect::<Vec<_>>()));
         names.extend(self.executable_facts(|gathered| gathered.facts.keys().cloned().collect::<Vec<_>>()));

@@ -5,7 +5,9 @@ mod formats;
 mod history;
 mod parse;
 mod provider;
+mod remote;
 mod reports;
+mod rollout;
 mod runs;
 
 use std::path::PathBuf;
@@ -20,7 +22,9 @@ pub(crate) use history::{
     BlameArgs, ConfirmArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, Released, UndoArgs,
 };
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
+pub(crate) use remote::RemoteArgs;
 pub(crate) use reports::ReportArgs;
+pub(crate) use rollout::RolloutArgs;
 pub(crate) use runs::{ApplyArgs, ManifestArgs, PlanArgs, RunArgs};
 
 use crate::module_log::LogFilter;
@@ -102,6 +106,8 @@ pub(crate) struct Global {
     /// Print help
     #[arg(short, long, global = true, action = clap::ArgAction::Help)]
     pub(crate) help: Option<bool>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 }
 
 /// The commands.
@@ -189,6 +195,9 @@ pub(crate) enum Command {
     /// Print words for the completion of a command line
     #[command(hide = true)]
     Complete(CompleteArgs),
+    /// Execute the commands of another machine, which come over standard input
+    #[command(hide = true)]
+    Serve(ServeArgs),
 }
 
 /// Arguments of `kilter status`.
@@ -443,6 +452,14 @@ pub(crate) struct CompleteArgs {
     /// The words after the name of the program, up to the cursor
     #[arg(value_name = "WORD", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) words: Vec<String>,
+}
+
+/// Arguments of `kilter serve`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Remove the file of this program first
+    #[arg(long)]
+    pub(crate) remove: bool,
 }
 
 /// Arguments of `kilter man`.

@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const MANIFEST: &str = "manifest";
 
 /// Options that a file cannot set, because they belong to one call.
-const ONE_CALL: [&str; 4] = ["help", "version", "quiet", "verbose"];
+const ONE_CALL: [&str; 5] = ["help", "on", "version", "quiet", "verbose"];
 
 /// Reason why there is no command to run.
 pub(crate) enum ConfigRefusal {

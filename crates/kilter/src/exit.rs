@@ -44,6 +44,23 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// Returns the result with this exit code, as a command on another host reports it.
+    pub(crate) fn of_code(code: u8) -> Exit {
+        let all = [
+            Exit::Done,
+            Exit::NotStarted,
+            Exit::Pending,
+            Exit::Diverged,
+            Exit::Reverted,
+            Exit::ChangedAndFailed,
+            Exit::Interrupted,
+            Exit::Terminated,
+        ];
+        all.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Failed)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit.code())

@@ -57,6 +57,11 @@ pub(crate) fn gather(session: &Session, dirs: &[PathBuf], manifest_dir: Option<&
     Gathered { facts, record: session.record.clone() }
 }
 
+/// Returns the facts that another host has reported.
+pub(crate) fn of_host(session: &Session, facts: Hash) -> Gathered {
+    Gathered { facts: Facts::of_another_machine(facts), record: session.record.clone() }
+}
+
 /// Warns about external facts that cannot be used.
 pub(crate) fn warn(facts: &Gathered) {
     let problems = || facts.facts.problems().iter().map(ToString::to_string).collect::<Vec<String>>();

@@ -3,6 +3,7 @@
 mod diagnostics;
 mod executable;
 mod noted;
+mod received;
 mod recorded;
 mod sources;
 
@@ -27,11 +28,12 @@ use crate::collected::Collected;
 use crate::exit::Exit;
 use crate::run_inputs::RunInputs;
 use crate::session::Session;
-use crate::{facts, output, providers, released, reversals, signals, trust};
+use crate::{facts, output, plan_file, providers, released, reversals, signals, trust};
 use recorded::RecordedSource;
 use sources::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
 
 pub(crate) use noted::InputFiles;
+pub(crate) use received::Received;
 pub(crate) use sources::Types;
 
 /// Maximum size of a manifest in bytes.
@@ -101,6 +103,16 @@ pub(crate) enum Input<'a> {
 
 /// Plan of a file.
 pub(crate) struct PlanFile {
+    /// Inputs of the run that made it.
+    pub(crate) inputs: KnownInputs,
+    /// Host and time at which it was made; none in plans of earlier versions of kilter.
+    pub(crate) provenance: Option<PlanProvenance>,
+    /// Steps to carry out.
+    pub(crate) plan: Plan,
+}
+
+/// Inputs of a compilation that reads no file and no fact.
+pub(crate) struct KnownInputs {
     /// Manifests of the command line, in order.
     pub(crate) sources: Vec<Source>,
     /// Origin of these manifests, if resources have to be restored, now or later.
@@ -111,10 +123,6 @@ pub(crate) struct PlanFile {
     pub(crate) facts: IndexMap<EcoString, Value>,
     /// Variables of the command line.
     pub(crate) vars: Vec<(EcoString, Value)>,
-    /// Host and time at which it was made; none in plans of earlier versions of kilter.
-    pub(crate) provenance: Option<PlanProvenance>,
-    /// Steps to carry out.
-    pub(crate) plan: Plan,
 }
 
 /// Reads, compiles and prepares a run.
@@ -138,6 +146,7 @@ pub(crate) fn load(
     };
     let with_collected = |(loaded, collected)| Loaded { collected, ..loaded };
     match input {
+        Input::Manifests(_) if let Some(received) = session.received() => compile_known(received.inputs()?, compile),
         Input::Manifests(args) => {
             manifests(session, args, &InputFiles::default(), None, ManifestKind::FileOrPipe, compile)
                 .map(with_collected)
@@ -152,12 +161,18 @@ pub(crate) fn load(
             compile(Texts::new(vec![Source::new(name, text)], &facts, &includes))
         }
         Input::Plan(plan) => {
-            let PlanFile { sources, origin, includes, facts, vars, plan, provenance: _ } = *plan;
-            let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
-            let loaded = compile(Texts { origin, vars, ..Texts::new(sources, &facts, &includes) })?;
+            let PlanFile { inputs, plan, provenance: _ } = *plan;
+            let loaded = compile_known(inputs, compile)?;
             Ok(Loaded { prepared: loaded.prepared.following(plan), ..loaded })
         }
     }
+}
+
+/// Hands known texts to `compile`.
+fn compile_known<T>(inputs: KnownInputs, compile: impl FnOnce(Texts<'_>) -> T) -> T {
+    let KnownInputs { sources, origin, includes, facts, vars } = inputs;
+    let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
+    compile(Texts { origin, vars, ..Texts::new(sources, &facts, &includes) })
 }
 
 /// Reads and compiles manifests, and reports all their problems and warnings. Reads no resource.
@@ -241,16 +256,28 @@ fn manifests<T>(
     kind: ManifestKind,
     compile: impl FnOnce(Texts<'_>) -> Result<T, Exit>,
 ) -> Result<(T, Option<Collected>), Exit> {
-    let timeout = Duration::from_secs(input.timeout);
     let facts = facts::gather(session, &input.facts_dirs, directory(&input.manifests).as_deref());
+    manifests_with(session, input, &facts, LiveIncludes::new(session, &input.manifests, noted, fallback), kind, compile)
+}
+
+/// Reads the manifests of a command line, with these facts, and hands their texts to `compile`.
+fn manifests_with<T>(
+    session: &Session,
+    input: &ManifestArgs,
+    facts: &facts::Gathered,
+    includes: LiveIncludes<'_>,
+    kind: ManifestKind,
+    compile: impl FnOnce(Texts<'_>) -> Result<T, Exit>,
+) -> Result<(T, Option<Collected>), Exit> {
+    let timeout = Duration::from_secs(input.timeout);
     let mut given = Vec::with_capacity(input.manifests.len());
     let mut failed = None;
     for path in &input.manifests {
-        noted.note(path);
+        includes.noted().note(path);
         match session.record.record_or_replay(
             "manifest",
             || path.to_string_lossy().into(),
-            || read(session, path, kind, &facts, timeout).map(RecordedSource),
+            || read(session, path, kind, facts, timeout).map(RecordedSource),
         ) {
             Ok(RecordedSource(source)) => given.push(source.leniently(input.lenient)),
             Err(message) => failed = Some(output::fail(message)),
@@ -260,8 +287,7 @@ fn manifests<T>(
         return Err(signals::exit().unwrap_or(exit));
     }
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
-    let facts_asked = LiveFacts::new(&facts);
-    let includes = LiveIncludes::new(session, &input.manifests, noted, fallback);
+    let facts_asked = LiveFacts::new(facts);
     let origin = reversals::origin(&session.record, &given);
     let texts =
         Texts { is_whole: failed.is_none(), origin, vars, timeout, ..Texts::new(given, &facts_asked, &includes) };
@@ -269,11 +295,48 @@ fn manifests<T>(
     // The problems of the manifests that could be read have been reported.
     let result = result.and_then(|loaded| failed.map_or(Ok(loaded), Err));
     let result = result.map(|loaded| (loaded, includes.into_collected()));
-    facts::warn(&facts);
+    facts::warn(facts);
     match signals::exit() {
         Some(exit) => Err(exit),
         None => result,
     }
+}
+
+/// Compiles manifests for another host, with the facts that it has reported and its variables in the inventory. Returns
+/// what the host needs to compile them again: texts, facts, variables and secrets. kilter prepares nothing on this
+/// machine.
+///
+/// # Errors
+/// If there is any problem; reported.
+pub(crate) fn for_host(
+    session: &Session,
+    args: &ManifestArgs,
+    facts: kilter_model::Hash,
+    vars: &kilter_model::Hash,
+    registry: &Registry,
+) -> Result<Received, Exit> {
+    let noted = InputFiles::default();
+    let facts = facts::of_host(session, facts);
+    let includes = LiveIncludes::for_host(session, &args.manifests, &noted);
+    let compile = |mut texts: Texts<'_>| {
+        // The last value of a variable counts: that of the command line.
+        let of_inventory = vars.iter().map(|(name, value)| (name.clone(), value.clone()));
+        texts.vars = of_inventory.chain(texts.vars).collect();
+        let (sources, compiled, problems) = compile_texts(session, &texts, registry);
+        if !problems.is_empty() {
+            let problems = diagnostics::with_others(problems, compiled, &sources, registry);
+            return Err(diagnostics::print(&problems, &sources, ErrorFormat::People));
+        }
+        let warnings = session.warnings.unreported(compiled.warnings, &sources);
+        if !warnings.is_empty() {
+            output::line(render_warnings(&warnings, &sources, true).trim_end());
+        }
+        let Texts { given, origin, vars, facts, includes, .. } = texts;
+        let (includes, facts) = (includes.taken(), facts.taken());
+        let secrets = session.take_secrets();
+        Ok(Received::of(&plan_file::inputs_of(&given, &origin, &includes, &facts, &vars), secrets))
+    };
+    manifests_with(session, args, &facts, includes, ManifestKind::FileOrPipe, compile).map(|(made, _)| made)
 }
 
 /// Texts to compile, with the sources of the values that they use.

@@ -36,6 +36,7 @@ mod puppet;
 mod ralsh;
 mod recorder;
 mod released;
+mod remote;
 mod render;
 mod reported_warnings;
 mod reports;
@@ -75,7 +76,13 @@ fn main() -> ExitCode {
         Ok(cli) => {
             cli.global.color.write_global();
             cli.global.log.iter().for_each(module_log::start);
-            commands::run(&cli, &RecordMode::Live).into()
+            match cli.global.remote.on.is_empty() {
+                true => commands::run(&cli, &RecordMode::Live).into(),
+                false => {
+                    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+                    remote::run(&cli, words.collect()).into()
+                }
+            }
         }
         Err(ConfigRefusal::Words(refused)) => commands::refuse(&refused).into(),
         Err(ConfigRefusal::Config(exit)) => exit.into(),

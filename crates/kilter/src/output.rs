@@ -57,7 +57,8 @@ pub(crate) fn seen<const N: usize>(styles: [Style; N]) -> [Style; N] {
     if is_styled() { styles } else { [Style::new(); N] }
 }
 
-fn is_styled() -> bool {
+/// Returns true if styles in data reach the reader.
+pub(crate) fn is_styled() -> bool {
     anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 

@@ -12,13 +12,15 @@ mod trust;
 use std::path::Path;
 
 use ecow::EcoString;
+use indexmap::IndexMap;
 use kilter_manifest::Source;
+use kilter_model::Value;
 use kilter_provider::Registry;
 use kilter_runtime::{
-    InputSecrecy, Plan, PlanDocument, PlanInputs, PlanProvenance, PlanSource, PrivateKey, Report, SealingKey,
+    InputSecrecy, PlanDocument, PlanInputs, PlanProvenance, PlanSource, PrivateKey, Report, SealingKey,
 };
 
-use crate::load::{Loaded, PlanFile};
+use crate::load::{KnownInputs, Loaded};
 use crate::output;
 use crate::output_file::{self, FileMode};
 
@@ -26,17 +28,16 @@ pub(crate) use open::read;
 pub(crate) use provenance::{introduce, record_applied, written};
 pub(crate) use trust::signer;
 
-fn plan_of(inputs: PlanInputs, provenance: Option<PlanProvenance>, plan: Plan) -> PlanFile {
+/// Returns the inputs of a run as the compilation takes them.
+pub(crate) fn known_inputs(inputs: PlanInputs) -> KnownInputs {
     let source = |source: PlanSource| Source::new(source.name, source.text).leniently(source.is_lenient);
     let PlanInputs { sources, origin, includes, facts, vars } = inputs;
-    PlanFile {
+    KnownInputs {
         sources: sources.into_iter().map(source).collect(),
         origin,
         includes: includes.into_iter().map(|(key, included)| (key, source(included))).collect(),
         facts: facts.into_iter().collect(),
         vars,
-        provenance,
-        plan,
     }
 }
 
@@ -69,17 +70,29 @@ pub(crate) fn write(
 
 /// Returns the inputs of a plan.
 fn inputs(loaded: &Loaded) -> PlanInputs {
+    let prepared = &loaded.prepared;
+    let origin = if prepared.reverses() { prepared.origin().clone() } else { EcoString::new() };
+    inputs_of(&loaded.given, &origin, &loaded.includes, &loaded.facts, &loaded.vars)
+}
+
+/// Returns the inputs of a run, as a plan contains them.
+pub(crate) fn inputs_of(
+    given: &[Source],
+    origin: &EcoString,
+    includes: &IndexMap<(EcoString, EcoString), Source>,
+    facts: &IndexMap<EcoString, Value>,
+    vars: &[(EcoString, Value)],
+) -> PlanInputs {
     let source = |source: &Source| PlanSource {
         name: source.name.clone(),
         text: source.text.as_str().to_owned(),
         is_lenient: source.is_lenient(),
     };
-    let prepared = &loaded.prepared;
     PlanInputs {
-        sources: loaded.given.iter().map(source).collect(),
-        origin: if prepared.reverses() { prepared.origin().clone() } else { EcoString::new() },
-        includes: loaded.includes.iter().map(|(key, included)| (key.clone(), source(included))).collect(),
-        facts: loaded.facts.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-        vars: loaded.vars.clone(),
+        sources: given.iter().map(source).collect(),
+        origin: origin.clone(),
+        includes: includes.iter().map(|(key, included)| (key.clone(), source(included))).collect(),
+        facts: facts.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        vars: vars.to_vec(),
     }
 }

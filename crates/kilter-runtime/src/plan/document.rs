@@ -90,7 +90,8 @@ impl PlanSource {
 }
 
 impl PlanInputs {
-    fn to_json(&self) -> Map<String, Json> {
+    /// Returns the members of the inputs in a plan. They may contain secrets.
+    pub fn to_json(&self) -> Map<String, Json> {
         let values = |values: &[(EcoString, Value)]| -> Map<String, Json> {
             values.iter().map(|(name, value)| (name.to_string(), to_canonical_json_clear(value))).collect()
         };
@@ -109,7 +110,8 @@ impl PlanInputs {
         inputs
     }
 
-    fn read(inputs: &Json) -> Option<PlanInputs> {
+    /// Reads the members of the inputs in a plan; none if they have another form.
+    pub fn read(inputs: &Json) -> Option<PlanInputs> {
         let include = |json: &Json| {
             let text = |key: &str| Some(EcoString::from(json.get(key)?.as_str()?));
             Some(((text("from")?, text("path")?), PlanSource::read(json.get("source")?)?))

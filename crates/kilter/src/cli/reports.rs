@@ -21,3 +21,10 @@ pub(crate) struct ReportArgs {
           value_hint = clap::ValueHint::Url, help_heading = REPORTS)]
     pub(crate) otlp: Option<String>,
 }
+
+impl ReportArgs {
+    /// Returns true if a report is written to a file.
+    pub(crate) fn writes_files(&self) -> bool {
+        !self.report.is_empty() || self.textfile.is_some()
+    }
+}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{HOW, INPUT, Released, ReportArgs, ReportFormat};
+use super::{HOW, INPUT, Released, ReportArgs, ReportFormat, RolloutArgs};
 
 /// Manifests of a command, with their variables and facts.
 #[derive(Clone, Debug, Args)]
@@ -31,6 +31,9 @@ pub(crate) struct ManifestArgs {
         help_heading = INPUT
     )]
     pub(crate) timeout: u64,
+    /// The inputs of the run come over standard input, from `kilter --on` on another machine
+    #[arg(long, hide = true)]
+    pub(crate) received: bool,
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
@@ -102,10 +105,12 @@ pub(crate) struct ApplyArgs {
     pub(crate) format: ReportFormat,
     #[command(flatten)]
     pub(crate) reports: ReportArgs,
+    #[command(flatten)]
+    pub(crate) rollout: RolloutArgs,
 }
 
 /// Parses a duration such as `90s` or `10m`.
-fn duration(text: &str) -> Result<std::time::Duration, String> {
+pub(super) fn duration(text: &str) -> Result<std::time::Duration, String> {
     let wrong = || "a number with a unit is expected, such as 90s, 10m or 1h".to_owned();
     let (number, unit) = text.char_indices().last().map(|(at, unit)| (&text[..at], unit)).ok_or_else(wrong)?;
     let number: u64 = number.parse().map_err(|_| wrong())?;

@@ -8,7 +8,7 @@ use super::mold_loop;
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;
-use crate::load::{self, Input};
+use crate::load::{self, Input, Received};
 use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
@@ -21,6 +21,12 @@ const CONFIRM_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
+    }
+    if args.input.received {
+        match Received::read() {
+            Ok(received) => session.set_received(received),
+            Err(exit) => return exit,
+        }
     }
     if let Err(exit) = Reports::open(&args.reports, "apply", &args.input.manifests, session) {
         return exit;

@@ -34,7 +34,7 @@ use kilter_recording::RecordMode;
 use crate::cli::{Cli, Command, Global};
 use crate::exit::Exit;
 use crate::session::Session;
-use crate::{output, providers};
+use crate::{output, providers, remote};
 
 /// Runs a command, in a session of its own if it needs one.
 pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
@@ -80,6 +80,7 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         Command::Undo(args) => in_session(&|session| undo::run(args, session)),
         Command::Blame(args) => in_session(&|session| blame::run(args, session)),
         Command::Man(args) => man::run(args),
+        Command::Serve(args) => remote::serve(args),
         Command::Complete(args) => match complete::parse(args) {
             Some((global, line)) => in_session_of(&global, &|session| complete::run(&line, session)),
             None => Exit::Done,

@@ -10,7 +10,7 @@ use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::PlanArgs;
 use crate::cli::Released;
 use crate::exit::Exit;
-use crate::load::Input;
+use crate::load::{Input, Received};
 use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
@@ -20,6 +20,12 @@ use crate::{load, output, output_file, plan_file, providers, signals};
 pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
+    }
+    if args.input.received {
+        match Received::read() {
+            Ok(received) => session.set_received(received),
+            Err(exit) => return exit,
+        }
     }
     if let Some(output) = &args.output
         && let Some(input) = args.input.manifests.iter().find(|input| {

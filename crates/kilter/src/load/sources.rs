@@ -150,6 +150,8 @@ pub(super) struct LiveIncludes<'a> {
     taken: RefCell<Included>,
     noted: &'a InputFiles,
     collection: Collector,
+    /// For another host: the directory that contains all files. A host could choose a path by its facts.
+    root: Option<PathBuf>,
 }
 
 impl<'a> LiveIncludes<'a> {
@@ -171,7 +173,23 @@ impl<'a> LiveIncludes<'a> {
             taken: RefCell::default(),
             noted,
             collection: Collector::new(Arc::clone(&session.world), fallback),
+            root: None,
         }
+    }
+
+    /// Creates the includes of `manifests` for another host.
+    pub(super) fn for_host(session: &'a Session, manifests: &[PathBuf], noted: &'a InputFiles) -> LiveIncludes<'a> {
+        let directory = super::directory(manifests).and_then(|directory| std::fs::canonicalize(directory).ok());
+        let root = directory.map(|directory| {
+            let repository = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
+            repository.map(Path::to_owned).unwrap_or(directory)
+        });
+        LiveIncludes { root: Some(root.unwrap_or_default()), ..LiveIncludes::new(session, manifests, noted, None) }
+    }
+
+    /// Returns the receiver of the read files.
+    pub(super) fn noted(&self) -> &'a InputFiles {
+        self.noted
     }
 }
 
@@ -198,6 +216,9 @@ impl Loader for LiveIncludes<'_> {
     }
 
     fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
+        if self.root.is_some() {
+            return Err("resources of other machines cannot be collected with --on".to_owned());
+        }
         let entry = wanted.to_string();
         let text = self.session.record.record_or_replay(
             "collect",
@@ -239,6 +260,12 @@ impl LiveIncludes<'_> {
     fn read(&self, from: &str, path: &str) -> Result<Source, String> {
         let file = LiveIncludes::resolve(from, path);
         self.noted.note(&file);
+        if let Some(root) = &self.root
+            && !std::fs::canonicalize(&file).is_ok_and(|file| file.starts_with(root))
+        {
+            let (file, root) = (file.display(), root.display());
+            return Err(format!("{file} is not below {root}: for other hosts, all files are there"));
+        }
         let opened = trust::open_as(&self.session.trust, "", &file)?;
         if !opened.metadata().is_file() {
             return Err(format!("{} is not a file", file.display()));
@@ -303,10 +330,16 @@ pub(super) struct SecretsFrom<'a> {
 
 impl Secrets for SecretsFrom<'_> {
     fn resolve(&self, source: &SecretSource) -> Result<Value, String> {
+        if let Some(received) = self.session.received() {
+            return received.secret(&about(source));
+        }
         let secret = self.session.record.record_or_replay("secret", || about(source), || self.fetch(source));
         self.session
             .record
             .register_secrets(secret.iter().map(|secret| Value::sensitive(secret.clone())).collect::<Vec<_>>().iter());
+        if let Ok(secret) = &secret {
+            self.session.keep_secret(|| (about(source), secret.clone()));
+        }
         secret
     }
 }

@@ -11,7 +11,7 @@ use kilter_runtime::{
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
-use super::{plan_of, sealed, trust};
+use super::{known_inputs, sealed, trust};
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;
 use crate::load::PlanFile;
@@ -34,6 +34,10 @@ pub(crate) fn read(args: &ApplyArgs, session: &Session) -> Result<Option<PlanFil
         )),
     };
     let [path] = args.input.manifests.as_slice() else { return not_a_plan() };
+    // The inputs come over the standard input, and a plan is a file.
+    if args.input.received && path.as_os_str() == "-" {
+        return Ok(None);
+    }
     let mut refused = None;
     let ask = || {
         text_of(session, path).unwrap_or_else(|why| {
@@ -65,7 +69,7 @@ pub(crate) fn read(args: &ApplyArgs, session: &Session) -> Result<Option<PlanFil
     let plan = document.steps(secrets).map_err(refuse)?;
     let provenance = document.provenance().map_err(refuse)?;
     let inputs = document.inputs(unsealed.as_ref()).map_err(refuse)?;
-    Ok(Some(plan_of(inputs, provenance, plan)))
+    Ok(Some(PlanFile { inputs: known_inputs(inputs), provenance, plan }))
 }
 
 /// Verifies a plan; returns how its secrets are compared.

@@ -26,6 +26,7 @@ pub(super) fn may_hold_secrets(loaded: &Loaded, registry: &Registry) -> bool {
     // Escapes may hide a word.
     let words: Vec<&str> = words.iter().map(EcoString::as_str).chain(["\\x", "\\u", "\\U"]).collect();
     texts.into_iter().any(|text| words.iter().any(|word| text.contains(word)))
+        || loaded.vars.iter().any(|(_, value)| value.holds_sensitive())
         || loaded.prepared.resources().iter().any(|resource| {
             resource.attributes.iter().any(|(_, value)| value.holds_sensitive())
                 || resource.deferred().iter().any(|deferred| deferred.sensitive || deferred.template.is_sealed())

@@ -54,6 +54,7 @@ mod puppet;
 mod ralsh;
 mod record;
 mod refresh;
+mod remote;
 mod reports;
 mod resources;
 mod reverse;

@@ -1,0 +1,525 @@
+//! A session on a host, as the controller sees it.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use kilter_process::{Environment, Interactive, Stream};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use serde_json::{Value as Json, json};
+
+use crate::binary::Binary;
+use crate::destination::{Become, Destination, Via};
+use crate::frame::{self, Kind, PROTOCOL};
+use crate::stub::{self, Cached, Found};
+
+/// Maximum number of bytes before the first line of the script: banners and messages of the day.
+const MAX_BANNER: usize = 1 << 20;
+
+/// Number of bytes of the error output that are kept for messages.
+const MAX_COMPLAINT: usize = 4096;
+
+/// Interval of signs of life during a command.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// Interval in which a wait looks at the flag of an interruption.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Variables of the user that `ssh` needs, and kilter on this machine.
+const VARIABLES: [&str; 15] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SSH_AUTH_SOCK",
+    "SSH_ASKPASS",
+    "SSH_ASKPASS_REQUIRE",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XDG_RUNTIME_DIR",
+    "KRB5CCNAME",
+    "SSH_SK_PROVIDER",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "KILTER_CACHE_DIR",
+    "KILTER_STATE_DIR",
+];
+
+/// Reason why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The host does not answer, or refuses the login.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The program that changes the user refuses.
+    #[error("{method} on the host: {why}")]
+    Become {
+        /// The program.
+        method: &'static str,
+        /// Its reason.
+        why: String,
+    },
+    /// The host is no machine of Linux for which this program was built.
+    #[error("the host runs {system} on {machine}, and this program is for Linux on {expected}")]
+    Architecture {
+        /// Name of the system.
+        system: String,
+        /// Name of the machine.
+        machine: String,
+        /// Name of the machine for which there is a program.
+        expected: String,
+    },
+    /// The program cannot be stored or run on the host.
+    #[error("cannot run kilter on the host: {0}")]
+    Program(String),
+    /// The wait was interrupted.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl OpenError {
+    /// Returns true if another attempt may succeed at once: the server had too many connections at that moment.
+    fn is_transient(&self) -> bool {
+        let Self::Unreachable(why) = self else { return false };
+        ["kex_exchange_identification", "Connection reset by", "Connection closed by", "Broken pipe"]
+            .iter()
+            .any(|text| why.contains(text))
+    }
+}
+
+/// Reason why a command has no result.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection was lost: {0}")]
+pub struct LinkError(String);
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> LinkError {
+        LinkError(error.to_string())
+    }
+}
+
+/// Settings of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings<'a> {
+    /// The program for the host.
+    pub binary: &'a Binary,
+    /// Maximum time until the host answers.
+    pub timeout: Duration,
+    /// True if the program may stay on the host for the next session.
+    pub keeps_cache: bool,
+    /// True for a connection of its own, even if `ssh` shares one.
+    pub is_fresh: bool,
+    /// Flag of an interruption.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// A command for the host.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// Arguments of kilter.
+    pub args: Vec<String>,
+    /// Its standard input.
+    pub stdin: Vec<u8>,
+    /// Files for the working directory of the command, by name.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Names of files of the working directory to return.
+    pub returns: Vec<String>,
+}
+
+/// Result of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Exit code.
+    pub code: u8,
+    /// Requested files that exist.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+/// A session on a host.
+#[derive(Debug)]
+pub struct Connection {
+    child: Interactive,
+    received: Vec<u8>,
+    complaint: Vec<u8>,
+    is_ended: bool,
+}
+
+impl Connection {
+    /// Opens a session. Repeats the attempt if the server refuses the connection because it has too many.
+    ///
+    /// # Errors
+    /// If the host does not answer or cannot run the program.
+    pub fn open(destination: &Destination, settings: &Settings<'_>) -> Result<Connection, OpenError> {
+        let until = Instant::now() + settings.timeout;
+        let mut pause = Duration::from_millis(200);
+        loop {
+            match Connection::attempt(destination, settings, until) {
+                Err(error) if error.is_transient() && Instant::now() + pause < until => {
+                    tracing::info!(host = destination.name, %error, "another attempt");
+                    // Hosts that were refused together come back at different times.
+                    std::thread::sleep(pause.mul_f64(0.5 + random_share()));
+                    pause = (pause * 2).min(Duration::from_secs(5));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn attempt(destination: &Destination, settings: &Settings<'_>, until: Instant) -> Result<Connection, OpenError> {
+        let unreachable = |error: io::Error| OpenError::Unreachable(error.to_string());
+        // No frame starts as a marker does.
+        let marker = format!("k{}", random_word().map_err(unreachable)?);
+        let prompt = format!("{marker}:");
+        let script = stub::script(&marker, settings.binary.digest());
+        let (program, args) = destination.command(&script, &prompt, settings.is_fresh);
+        let environment = Environment::new().allow(VARIABLES);
+        let child = Interactive::start(&program, &args, &environment).map_err(unreachable)?;
+        let mut connection = Connection { child, received: Vec::new(), complaint: Vec::new(), is_ended: false };
+        let found = connection.first_line(destination, &marker, settings, until)?;
+        connection.bootstrap(&found, &marker, settings, until)?;
+        Ok(connection)
+    }
+
+    /// Waits for the first line of the script, and answers the request for a password before.
+    fn first_line(
+        &mut self,
+        destination: &Destination,
+        marker: &str,
+        settings: &Settings<'_>,
+        until: Instant,
+    ) -> Result<Found, OpenError> {
+        let mut asked = 0;
+        loop {
+            if let Some(line) = self.marked_line(marker) {
+                return Found::parse(&line).ok_or_else(|| OpenError::Program(format!("its shell answered `{line}`")));
+            }
+            if let Some(by) = &destination.become_user
+                && self.is_prompt(by, marker)
+            {
+                asked += 1;
+                self.answer(by, asked)?;
+            }
+            if self.received.len() > MAX_BANNER {
+                return Err(OpenError::Program("its login prints more than 1 MiB".to_owned()));
+            }
+            if self.is_ended {
+                return Err(self.refusal(destination));
+            }
+            self.receive_until(until, settings)?;
+        }
+    }
+
+    /// Returns true if the program that changes the user asks for a password, and removes the request.
+    fn is_prompt(&mut self, by: &Become, marker: &str) -> bool {
+        let text = String::from_utf8_lossy(&self.complaint).into_owned();
+        let is_prompt = match by.method {
+            crate::BecomeMethod::Sudo => text.contains(&format!("{marker}:")),
+            crate::BecomeMethod::Su => text.ends_with(": ") || text.ends_with("Password:"),
+            _ => false,
+        };
+        if is_prompt {
+            self.complaint = text.replace(&format!("{marker}:"), "").into_bytes();
+            if by.method == crate::BecomeMethod::Su {
+                self.complaint.clear();
+            }
+        }
+        is_prompt
+    }
+
+    fn answer(&mut self, by: &Become, asked: u32) -> Result<(), OpenError> {
+        let refuse = |why: &str| OpenError::Become { method: by.method.name(), why: why.to_owned() };
+        let Some(password) = &by.password else {
+            return Err(refuse("it asks for a password, and none is given"));
+        };
+        if asked > 1 {
+            return Err(refuse("the password is wrong"));
+        }
+        let line = format!("{}\n", password.text());
+        self.send(line.as_bytes()).map_err(|error| refuse(&error.to_string()))
+    }
+
+    /// Brings the program to the host if it is missing, and waits for its greeting.
+    fn bootstrap(
+        &mut self,
+        found: &Found,
+        marker: &str,
+        settings: &Settings<'_>,
+        until: Instant,
+    ) -> Result<(), OpenError> {
+        let refuse = |error: io::Error| OpenError::Program(error.to_string());
+        if found.system != "Linux" || found.machine != settings.binary.machine() {
+            return Err(OpenError::Architecture {
+                system: found.system.clone(),
+                machine: found.machine.clone(),
+                expected: settings.binary.machine().to_owned(),
+            });
+        }
+        self.complaint.clear();
+        let (line, content) = match found.cached {
+            Cached::Yes => (String::new(), Vec::new()),
+            Cached::No => {
+                let content = settings.binary.compressed().map_err(refuse)?;
+                (stub::receive(content.len(), settings.keeps_cache), content.to_vec())
+            }
+            Cached::NoDirectory => {
+                let content = settings.binary.content().map_err(refuse)?;
+                (stub::receive_in_memory(content.len()), content)
+            }
+        };
+        // A host that fails ends the transfer: its reason follows.
+        let _ = self.send(line.as_bytes()).and_then(|()| self.send(&content));
+        let frame = loop {
+            let is_failed = self.received.first() == Some(&b'k') && self.marked_line(marker).is_some();
+            if is_failed || self.is_ended && self.received.is_empty() {
+                return Err(OpenError::Program(self.complaint_or("it was damaged on the way, or the disk is full")));
+            }
+            if self.received.first() != Some(&b'k') {
+                match frame::take(&mut self.received) {
+                    Ok(Some(frame)) => break frame,
+                    Ok(None) => {}
+                    Err(error) => return Err(OpenError::Program(self.complaint_or(&error.to_string()))),
+                }
+            }
+            if self.is_ended {
+                return Err(OpenError::Program(self.complaint_or("it ended at once")));
+            }
+            self.receive_until(until, settings)?;
+        };
+        let greeting = frame.message().map_err(refuse)?;
+        match greeting["protocol"].as_u64() {
+            Some(PROTOCOL) => Ok(()),
+            _ => Err(OpenError::Program("it speaks another version of the protocol".to_owned())),
+        }
+    }
+
+    /// Executes a command. `output` gets its output as it arrives.
+    ///
+    /// # Errors
+    /// If the connection is lost. The command then ends on the host after its step in flight.
+    pub fn call(
+        &mut self,
+        call: &Call,
+        interrupted: &AtomicBool,
+        output: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Finished, LinkError> {
+        for (name, content) in &call.files {
+            self.announce(&json!({ "file": name, "size": content.len() }), content)?;
+        }
+        if !call.stdin.is_empty() {
+            self.announce(&json!({ "stdin": true, "size": call.stdin.len() }), &call.stdin)?;
+        }
+        self.message(&json!({ "call": call.args, "returns": call.returns }))?;
+        let mut finished = Finished::default();
+        let mut is_cancelled = false;
+        let mut alive = Instant::now();
+        loop {
+            while let Some(frame) = frame::take(&mut self.received)? {
+                match frame.kind {
+                    Kind::Stdout => output(Stream::Stdout, &frame.payload),
+                    Kind::Stderr => output(Stream::Stderr, &frame.payload),
+                    Kind::Alive => {}
+                    Kind::Content => match finished.files.last_mut() {
+                        Some((_, content)) => content.extend_from_slice(&frame.payload),
+                        None => return Err(frame::damaged().into()),
+                    },
+                    Kind::Message => {
+                        let message = frame.message()?;
+                        if let Some(code) = message["exit"].as_u64() {
+                            finished.code = u8::try_from(code).unwrap_or(u8::MAX);
+                            return Ok(finished);
+                        }
+                        match returned(&message, &call.returns) {
+                            Some(name) => finished.files.push((name, Vec::new())),
+                            None => return Err(self.failure(&message)),
+                        }
+                    }
+                }
+            }
+            if self.is_ended {
+                let why = self.complaint_or("the host closed it");
+                return Err(LinkError(why));
+            }
+            if interrupted.load(Ordering::Acquire) && !is_cancelled {
+                is_cancelled = true;
+                self.message(&json!({ "cancel": true }))?;
+            }
+            if alive.elapsed() >= ALIVE {
+                alive = Instant::now();
+                frame::write(&mut Sender(self), Kind::Alive, &[])?;
+            }
+            self.receive(TICK)?;
+        }
+    }
+
+    /// Ends the session and waits for its end.
+    pub fn close(mut self) {
+        self.child.stdin = None;
+        let until = Instant::now() + Duration::from_secs(10);
+        while !self.is_ended && Instant::now() < until && self.receive(TICK).is_ok() {}
+        if self.is_ended {
+            let _ = self.child.wait();
+        }
+    }
+
+    fn failure(&mut self, message: &Json) -> LinkError {
+        LinkError(message["error"].as_str().unwrap_or("an unknown message").to_owned())
+    }
+
+    fn announce(&mut self, message: &Json, content: &[u8]) -> Result<(), LinkError> {
+        self.message(message)?;
+        Ok(frame::write(&mut Sender(self), Kind::Content, content)?)
+    }
+
+    fn message(&mut self, message: &Json) -> Result<(), LinkError> {
+        Ok(frame::write_message(&mut Sender(self), message)?)
+    }
+
+    /// Writes to the host.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let stdin = self.child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        stdin.write_all(bytes)
+    }
+
+    /// Takes the line with the marker, without it, and all bytes before.
+    fn marked_line(&mut self, marker: &str) -> Option<String> {
+        let at = self.received.windows(marker.len()).position(|window| window == marker.as_bytes())?;
+        let length = self.received[at..].iter().position(|byte| *byte == b'\n')?;
+        let line = String::from_utf8_lossy(&self.received[at + marker.len()..at + length]).trim().to_owned();
+        self.received.drain(..=at + length);
+        Some(line)
+    }
+
+    /// Waits for bytes, within the time of the attempt.
+    fn receive_until(&mut self, until: Instant, settings: &Settings<'_>) -> Result<(), OpenError> {
+        if settings.interrupted.load(Ordering::Acquire) {
+            return Err(OpenError::Interrupted);
+        }
+        if Instant::now() >= until {
+            let waited = format!("no answer within {} s", settings.timeout.as_secs());
+            return Err(OpenError::Unreachable(self.complaint_or(&waited)));
+        }
+        self.receive(TICK).map_err(|error| OpenError::Unreachable(error.to_string()))
+    }
+
+    /// Waits for bytes for at most `time`, and keeps them.
+    fn receive(&mut self, time: Duration) -> io::Result<()> {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
+        let (is_out, is_err) = {
+            let mut fds = [
+                PollFd::from_borrowed_fd(self.child.stdout.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.child.stderr.as_fd(), PollFlags::IN),
+            ];
+            match poll(&mut fds, Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            (fds[0].revents(), fds[1].revents())
+        };
+        let mut chunk = [0; 64 << 10];
+        if is_err.contains(PollFlags::IN) {
+            let count = self.child.stderr.read(&mut chunk)?;
+            self.complaint.extend_from_slice(&chunk[..count]);
+            let surplus = self.complaint.len().saturating_sub(MAX_COMPLAINT);
+            self.complaint.drain(..surplus);
+        }
+        if !is_out.is_empty() {
+            match self.child.stdout.read(&mut chunk)? {
+                0 => self.end()?,
+                count => self.received.extend_from_slice(&chunk[..count]),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the rest of the error output after the end of the output.
+    fn end(&mut self) -> io::Result<()> {
+        self.is_ended = true;
+        let until = Instant::now() + Duration::from_secs(1);
+        let mut chunk = [0; 4096];
+        while Instant::now() < until {
+            let timeout = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+            let mut fds = [PollFd::from_borrowed_fd(self.child.stderr.as_fd(), PollFlags::IN)];
+            if poll(&mut fds, Some(&timeout)).is_err() || fds[0].revents().is_empty() {
+                continue;
+            }
+            match self.child.stderr.read(&mut chunk)? {
+                0 => break,
+                count => self.complaint.extend_from_slice(&chunk[..count]),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the error output of the way to the host, or this text if there is none.
+    fn complaint_or(&self, usual: &str) -> String {
+        let text = String::from_utf8_lossy(&self.complaint);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| is_reason(line)).collect();
+        if lines.is_empty() { usual.to_owned() } else { lines.join("; ") }
+    }
+
+    fn refusal(&mut self, destination: &Destination) -> OpenError {
+        let why = self.complaint_or("it ended without a reason");
+        // `ssh` itself ends with 255.
+        let by_ssh =
+            matches!(destination.via, Via::Ssh(_)) && self.child.wait().is_ok_and(|status| status.code() == Some(255));
+        match &destination.become_user {
+            Some(by) if !by_ssh => OpenError::Become { method: by.method.name(), why },
+            _ => OpenError::Unreachable(why),
+        }
+    }
+}
+
+/// Returns true if a line of error output is no mere notice.
+fn is_reason(line: &str) -> bool {
+    !line.is_empty() && !line.starts_with("Warning: Permanently added")
+}
+
+/// Returns the name of a returned file, if it was requested.
+fn returned(message: &Json, requested: &[String]) -> Option<String> {
+    let name = message["file"].as_str()?;
+    requested.iter().find(|requested| *requested == name).cloned()
+}
+
+/// Writer to a host.
+struct Sender<'a>(&'a mut Connection);
+
+impl io::Write for Sender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns 32 hexadecimal digits.
+pub(crate) fn random_word() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    random(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn random_share() -> f64 {
+    let mut bytes = [0; 4];
+    random(&mut bytes).map_or(0.5, |()| f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX))
+}
+
+fn random(bytes: &mut [u8]) -> io::Result<()> {
+    let count = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
+    if count == bytes.len() { Ok(()) } else { Err(io::Error::other("the system has no random numbers")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_servers_are_asked_again() {
+        let error = |why: &str| OpenError::Unreachable(why.to_owned());
+        assert!(error("kex_exchange_identification: read: Connection reset by peer").is_transient());
+        assert!(!error("ssh: Could not resolve hostname web9: Name or service not known").is_transient());
+        assert!(!OpenError::Interrupted.is_transient());
+    }
+}

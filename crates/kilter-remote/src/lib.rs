@@ -1,0 +1,30 @@
+//! Sessions on other hosts.
+//!
+//! [`Connection::open`] starts `ssh` (or another [`Via`]) with a small script for the shell of the host. The script
+//! finds this program in a cache on the host, or receives it, and becomes it. The program then executes
+//! [commands](Connection::call) with [`serve`] until the connection ends.
+//!
+//! # Guarantees
+//! - The host needs a POSIX shell, and `head`, `gzip` and `sha256sum` for the first session. If no directory allows
+//!   the execution of programs, it needs `perl`.
+//! - The program runs only if its SHA-256 is right, from a directory that belongs to its user and that nobody else can
+//!   enter, or from memory.
+//! - A password is written to the input of the program that asked for it. It is in no argument, no environment and no
+//!   file.
+//! - No value becomes part of a text that a shell evaluates.
+//! - If the connection is lost, a command ends on the host as after SIGTERM: after its step in flight.
+//! - The host cannot make the controller read or run anything. The controller bounds what it receives.
+//!
+//! *Start from* [`Destination`] and [`Connection`].
+
+mod binary;
+mod connection;
+mod destination;
+mod frame;
+mod serve;
+mod stub;
+
+pub use binary::Binary;
+pub use connection::{Call, Connection, Finished, LinkError, OpenError, Settings};
+pub use destination::{Become, BecomeMethod, Destination, Password, Ssh, Via};
+pub use serve::serve;

@@ -1,0 +1,132 @@
+//! The script that begins a session: it finds or receives the program on the host.
+
+use std::fmt::Write as _;
+
+/// Names of machines, as `uname -m` prints them, by the name that Rust gives to this program's architecture.
+const MACHINES: [(&str, &str); 7] = [
+    ("x86_64", "x86_64"),
+    ("aarch64", "aarch64"),
+    ("arm", "armv7l"),
+    ("x86", "i686"),
+    ("riscv64", "riscv64"),
+    ("powerpc64", "ppc64le"),
+    ("s390x", "s390x"),
+];
+
+/// Returns the name of the machine on which this program runs.
+pub(crate) fn own_machine() -> &'static str {
+    let known = MACHINES.iter().find(|(arch, _)| *arch == std::env::consts::ARCH);
+    known.map_or(std::env::consts::ARCH, |(_, machine)| machine)
+}
+
+/// State of the program on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cached {
+    /// It is there and runs.
+    Yes,
+    /// A directory for it is there.
+    No,
+    /// No directory allows the execution of programs.
+    NoDirectory,
+}
+
+/// First line of the script: what it found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) cached: Cached,
+    pub(crate) system: String,
+    pub(crate) machine: String,
+    pub(crate) uid: String,
+}
+
+impl Found {
+    /// Parses the words after the marker.
+    pub(crate) fn parse(line: &str) -> Option<Found> {
+        let mut words = line.split_whitespace();
+        let cached = match words.next()? {
+            "cached" => Cached::Yes,
+            "new" => Cached::No,
+            "none" => Cached::NoDirectory,
+            _ => return None,
+        };
+        let mut word = || words.next().map(str::to_owned);
+        Some(Found { uid: word()?, system: word()?, machine: word()?, cached })
+    }
+}
+
+/// Returns the script for a program with this digest. It is one line without quotes `'`, backslashes and exclamation
+/// marks, so that all login shells pass it on unchanged.
+///
+/// The script enters the first directory that belongs to its user and allows the execution of programs. Nobody else
+/// can replace files there, because the current directory stays the same even if its path is exchanged. If the program is there,
+/// the script becomes the program. Otherwise it obeys one line of its input.
+pub(crate) fn script(marker: &str, digest: &str) -> String {
+    let mut script = String::from("umask 077;U=$(id -u);");
+    let _ = write!(script, "D={digest};M={marker};");
+    script.push_str(
+        "if test $U = 0;then set -- \"$KILTER_CACHE_DIR\" /var/cache/kilter /var/lib/kilter/cache /root/.cache/kilter /dev/shm/kilter-0;\
+         else set -- \"$KILTER_CACHE_DIR\" \"${XDG_CACHE_HOME:-$HOME/.cache}/kilter\" /var/tmp/kilter-$U /dev/shm/kilter-$U /tmp/kilter-$U;fi;\
+         W=none;for d in \"$@\";do test \"$d\"||continue;mkdir -p \"$d\" 2>/dev/null;cd \"$d\" 2>/dev/null||continue;\
+         test -O .&&chmod 700 . 2>/dev/null||continue;\
+         if test -x ./kilter-$D;then W=cached;break;fi;\
+         { echo : >x.$$&&chmod 700 x.$$&&./x.$$;} 2>/dev/null&&W=new;rm -f x.$$;test $W = new&&break;done;\
+         echo \"$M $W $U $(uname -sm)\";\
+         if test $W = cached;then exec ./kilter-$D serve;fi;\
+         read -r L&&eval \"$L\"",
+    );
+    script
+}
+
+/// Returns the line that receives `size` bytes of gzip, verifies the program, and becomes it.
+pub(crate) fn receive(size: usize, keeps_cache: bool) -> String {
+    let run = match keeps_cache {
+        true => {
+            "mv -f k.$$ kilter-$D&&{ ls -t kilter-*|tail -n +4|while read -r f;do rm -f \"./$f\";done;\
+                 exec ./kilter-$D serve;}"
+        }
+        false => "exec ./k.$$ serve --remove",
+    };
+    format!(
+        "if head -c {size}|gzip -dc >k.$$&&test \"$(sha256sum <k.$$)\" = \"$D  -\"&&chmod 700 k.$$;then {run};fi;\
+         rm -f k.$$;echo \"$M failed\"\n"
+    )
+}
+
+/// Returns the lines that receive a program of `size` bytes into memory and become it. They need perl.
+pub(crate) fn receive_in_memory(size: usize) -> String {
+    let number = match std::env::consts::ARCH {
+        "x86_64" => 319,
+        "arm" => 385,
+        "x86" => 356,
+        "powerpc64" => 360,
+        "s390x" => 350,
+        _ => 279,
+    };
+    let program = format!(
+        "my $fd=syscall({number},my $n=q(kilter),1);die qq(memfd_create: $!\\n) if $fd<0;open(my $f,q(>&=),$fd)||die $!;\
+         my $left={size};while($left>0){{my $got=sysread(STDIN,my $b,$left<65536?$left:65536);die qq(cut off\\n) unless $got;\
+         my $at=0;while($at<$got){{$at+=syswrite($f,$b,$got-$at,$at)||die $!}}$left-=$got}}\
+         exec(qq(/proc/self/fd/$fd),q(serve))||die qq(exec: $!\\n)"
+    );
+    format!("perl -e '{program}';echo \"$M failed\"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn script_is_small_and_needs_no_quotes() {
+        let script = script("0123456789abcdef0123456789abcdef", &"f".repeat(64));
+        assert!(script.len() <= 2048, "{} bytes", script.len());
+        assert!(!script.contains(['\'', '\\', '!', '\n']), "{script}");
+    }
+
+    #[test]
+    fn first_line_is_parsed() {
+        let found = Found::parse("new 1000 Linux x86_64").unwrap();
+        assert_eq!((found.cached, found.uid.as_str(), found.machine.as_str()), (Cached::No, "1000", "x86_64"));
+        assert_eq!(Found::parse("failed"), None);
+        assert_eq!(Found::parse("new 1000"), None);
+    }
+}

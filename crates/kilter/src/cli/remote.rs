@@ -1,0 +1,119 @@
+//! Options for commands on other hosts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use kilter_remote::BecomeMethod;
+
+/// Options for commands on other hosts.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Other hosts")]
+pub(crate) struct RemoteArgs {
+    /// Run the command on these hosts over ssh instead of this machine: names of hosts and groups with patterns, such
+    /// as `web1,db*` or `web:!web3`, or a condition, such as `"web" in groups && facts.os.family == "debian"`;
+    /// repeatable. A host in no inventory is written as for ssh, such as `ops@10.0.0.7:2222`
+    #[arg(long, global = true, value_name = "HOSTS")]
+    pub(crate) on: Vec<String>,
+    /// With --on: the inventory, a file, a directory or a program [default: /etc/kilter/inventory.yaml]
+    #[arg(short = 'i', long, global = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) inventory: Option<PathBuf>,
+    /// With --on: become root on the hosts
+    #[arg(long = "become", global = true)]
+    pub(crate) is_become: bool,
+    /// With --on: become this user
+    #[arg(long, global = true, value_name = "USER")]
+    pub(crate) become_user: Option<String>,
+    /// With --on: the program that changes the user: sudo, doas, su or run0. doas and run0 must need no password
+    #[arg(long, global = true, value_name = "PROGRAM", value_parser = method, default_value = "sudo",
+          hide_default_value = true)]
+    pub(crate) become_method: BecomeMethod,
+    /// With --on: ask for the password of sudo or su, once for all hosts
+    #[arg(short = 'K', long, global = true)]
+    pub(crate) ask_become_pass: bool,
+    /// With --on: maximum number of hosts at the same time
+    #[arg(long, global = true, value_name = "N", default_value_t = 20, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) parallel: u32,
+    /// With --on: maximum time until a host answers, such as 30s
+    #[arg(long, global = true, value_name = "TIME", default_value = "60s", hide_default_value = true,
+          value_parser = super::runs::duration)]
+    pub(crate) connect_timeout: Duration,
+    /// With --on: configuration file of ssh, instead of the usual ones
+    #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) ssh_config: Option<PathBuf>,
+    /// With --on: leave nothing on the hosts. kilter is then sent again by the next command
+    #[arg(long, global = true)]
+    pub(crate) no_cache: bool,
+}
+
+impl Default for RemoteArgs {
+    fn default() -> RemoteArgs {
+        RemoteArgs {
+            on: Vec::new(),
+            inventory: None,
+            is_become: false,
+            become_user: None,
+            become_method: BecomeMethod::Sudo,
+            ask_become_pass: false,
+            parallel: 20,
+            connect_timeout: Duration::from_secs(60),
+            ssh_config: None,
+            no_cache: false,
+        }
+    }
+}
+
+/// Options of this module that take a value.
+const WITH_VALUE: [&str; 8] = [
+    "--on",
+    "-i",
+    "--inventory",
+    "--become-user",
+    "--become-method",
+    "--parallel",
+    "--connect-timeout",
+    "--ssh-config",
+];
+
+/// Options of this module without a value.
+const FLAGS: [&str; 4] = ["--become", "-K", "--ask-become-pass", "--no-cache"];
+
+impl RemoteArgs {
+    /// Returns the words of a command line without the options of this module.
+    pub(crate) fn removed_from(words: impl IntoIterator<Item = String>) -> Vec<String> {
+        let mut kept = Vec::new();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            if word == "--" {
+                kept.push(word);
+                kept.extend(words);
+                break;
+            }
+            if WITH_VALUE.contains(&word.as_str()) {
+                words.next();
+            } else if !FLAGS.contains(&word.as_str())
+                && !word.split_once('=').is_some_and(|(name, _)| WITH_VALUE.contains(&name))
+            {
+                kept.push(word);
+            }
+        }
+        kept
+    }
+}
+
+fn method(text: &str) -> Result<BecomeMethod, String> {
+    let found = BecomeMethod::ALL.into_iter().find(|method| method.name() == text);
+    found.ok_or_else(|| "it is one of sudo, doas, su and run0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_gets_all_other_words() {
+        let words = ["--on", "web1", "-K", "get", "--parallel=3", "user", "--become-user", "app", "--", "--on"];
+        assert_eq!(RemoteArgs::removed_from(words.map(str::to_owned)), ["get", "user", "--", "--on"]);
+    }
+}

@@ -1,0 +1,76 @@
+//! Inputs that another machine has compiled for this one.
+
+use kilter_model::{Value, from_canonical_json, to_canonical_json_clear};
+use kilter_runtime::PlanInputs;
+use serde_json::{Map, Value as Json, json};
+
+use super::KnownInputs;
+use crate::exit::Exit;
+use crate::{output, plan_file};
+
+/// Texts, facts and variables of a run, and the secrets that the texts name.
+///
+/// It passes over standard input, because it may contain secrets.
+pub(crate) struct Received(Map<String, Json>);
+
+impl Received {
+    /// Creates the document for a host. A secret is the description of its source and its value.
+    pub(super) fn of(inputs: &PlanInputs, secrets: Vec<(Json, Value)>) -> Received {
+        let mut document = inputs.to_json();
+        document.insert("secrets".into(), secrets_json(secrets));
+        Received(document)
+    }
+
+    /// Returns the text for the standard input of kilter on the host.
+    pub(crate) fn text(&self) -> String {
+        Json::Object(self.0.clone()).to_string()
+    }
+
+    /// Returns the text of the secrets alone, for the apply of a plan; empty if there are none.
+    pub(crate) fn secrets_text(&self) -> String {
+        match self.0.get("secrets") {
+            Some(secrets) if secrets.as_array().is_some_and(|secrets| !secrets.is_empty()) => {
+                json!({ "secrets": secrets }).to_string()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Reads the document from standard input.
+    ///
+    /// # Errors
+    /// If it is none; reported.
+    pub(crate) fn read() -> Result<Received, Exit> {
+        let text = crate::signals::killable(|| std::io::read_to_string(std::io::stdin().lock()));
+        let text = text.map_err(|error| output::fail(format_args!("cannot read the standard input: {error}")))?;
+        match serde_json::from_str(&text) {
+            Ok(Json::Object(document)) => Ok(Received(document)),
+            _ => Err(damaged()),
+        }
+    }
+
+    /// Returns the inputs.
+    pub(super) fn inputs(&self) -> Result<KnownInputs, Exit> {
+        let inputs = PlanInputs::read(&Json::Object(self.0.clone())).ok_or_else(damaged)?;
+        Ok(plan_file::known_inputs(inputs))
+    }
+
+    /// Returns the secret of this source.
+    pub(super) fn secret(&self, source: &Json) -> Result<Value, String> {
+        let secrets = self.0.get("secrets").and_then(Json::as_array).into_iter().flatten();
+        let found = secrets
+            .into_iter()
+            .find(|secret| secret["source"] == *source)
+            .and_then(|secret| from_canonical_json(&secret["value"]).ok());
+        found.ok_or_else(|| "the machine that runs `kilter --on` has not sent it".to_owned())
+    }
+}
+
+fn secrets_json(secrets: Vec<(Json, Value)>) -> Json {
+    let secret = |(source, value): (Json, Value)| json!({ "source": source, "value": to_canonical_json_clear(&value) });
+    secrets.into_iter().map(secret).collect()
+}
+
+fn damaged() -> Exit {
+    output::fail("the standard input has not the inputs of a run: `--received` is for `kilter --on`")
+}

@@ -1,0 +1,206 @@
+//! Sessions on several hosts at the same time.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use kilter_model::{Hash, Value, from_json};
+use kilter_process::Stream;
+use kilter_remote::{Binary, Call, Connection, Destination, Finished, LinkError, OpenError, Settings, Via};
+use serde_json::Value as Json;
+
+use crate::cli::RemoteArgs;
+use crate::exit::Exit;
+use crate::signals;
+
+/// Maximum number of connections that begin at the same time over one jump host. Servers refuse more.
+const MAX_OPENING: usize = 8;
+
+/// Result of a command on a host.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The command ended.
+    Finished { finished: Finished, stdout: Vec<u8>, stderr: Vec<u8> },
+    /// There is no session on the host.
+    Unreachable(OpenError),
+    /// The connection was lost during the command.
+    Lost { error: LinkError, stderr: Vec<u8> },
+}
+
+/// Hosts of a command, and the sessions on them.
+pub(crate) struct Hosts {
+    destinations: Vec<Destination>,
+    sessions: Vec<Mutex<Option<Connection>>>,
+    binary: Binary,
+    args: RemoteArgs,
+    opening: Opening,
+}
+
+impl Hosts {
+    pub(super) fn new(destinations: Vec<Destination>, binary: Binary, args: &RemoteArgs) -> Hosts {
+        let sessions = destinations.iter().map(|_| Mutex::new(None)).collect();
+        Hosts { destinations, sessions, binary, args: args.clone(), opening: Opening::default() }
+    }
+
+    /// Returns the number of hosts.
+    pub(super) fn len(&self) -> usize {
+        self.destinations.len()
+    }
+
+    /// Returns the name of a host.
+    pub(super) fn name(&self, at: usize) -> &str {
+        &self.destinations[at].name
+    }
+
+    /// Calls `work` for these hosts, for several at the same time, and returns the results in the same order.
+    pub(super) fn each<T: Send>(&self, hosts: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        let next = AtomicUsize::new(0);
+        let results: Mutex<Vec<Option<T>>> = Mutex::new(hosts.iter().map(|_| None).collect());
+        let threads = hosts.len().min(self.args.parallel as usize).max(1);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(host) = hosts.get(at) else { break };
+                        let result = work(*host);
+                        results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
+                    }
+                });
+            }
+        });
+        results.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+    }
+
+    /// Executes a command on a host, in its session.
+    pub(super) fn call(&self, host: usize, call: &Call) -> Answer {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let answer = self.call_streaming(host, call, &mut |stream, bytes| match stream {
+            Stream::Stdout => stdout.extend_from_slice(bytes),
+            _ => stderr.extend_from_slice(bytes),
+        });
+        match answer {
+            Ok(finished) => Answer::Finished { finished, stdout, stderr },
+            Err(Answer::Lost { error, .. }) => Answer::Lost { error, stderr },
+            Err(other) => other,
+        }
+    }
+
+    /// Executes a command on a host, in its session. `output` gets the output as it arrives.
+    ///
+    /// # Errors
+    /// The answer without a result.
+    pub(super) fn call_streaming(
+        &self,
+        host: usize,
+        call: &Call,
+        output: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Finished, Answer> {
+        let mut session = self.sessions[host].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = match session.take() {
+            Some(connection) => connection,
+            None => self.open(host, false).map_err(Answer::Unreachable)?,
+        };
+        let finished = connection.call(call, signals::raised(), output);
+        match finished {
+            Ok(finished) => {
+                *session = Some(connection);
+                Ok(finished)
+            }
+            Err(error) => Err(Answer::Lost { error, stderr: Vec::new() }),
+        }
+    }
+
+    /// Returns the facts of a host.
+    ///
+    /// # Errors
+    /// The answer without facts.
+    pub(super) fn facts(&self, host: usize) -> Result<Hash, Answer> {
+        let call = Call { args: ["facts", "--format", "json"].map(str::to_owned).to_vec(), ..Call::default() };
+        let answer = self.call(host, &call);
+        let Answer::Finished { finished, stdout, .. } = &answer else { return Err(answer) };
+        let facts = serde_json::from_slice::<Json>(stdout).ok().filter(|_| finished.code == 0);
+        facts.as_ref().map(from_json).as_ref().and_then(Value::as_hash).cloned().ok_or(answer)
+    }
+
+    /// Keeps the hosts with `true`, in their order.
+    pub(super) fn retain(&mut self, kept: &[bool]) {
+        let mut keep = kept.iter();
+        self.destinations.retain(|_| keep.next().copied().unwrap_or_default());
+        let mut keep = kept.iter();
+        self.sessions.retain(|_| keep.next().copied().unwrap_or_default());
+    }
+
+    /// Opens a session on a host.
+    pub(super) fn open(&self, host: usize, is_fresh: bool) -> Result<Connection, OpenError> {
+        let destination = &self.destinations[host];
+        let _permit = self.opening.permit(destination);
+        let settings = Settings {
+            binary: &self.binary,
+            timeout: self.args.connect_timeout,
+            keeps_cache: !self.args.no_cache,
+            is_fresh,
+            interrupted: signals::raised(),
+        };
+        Connection::open(destination, &settings)
+    }
+
+    /// Ends all sessions.
+    pub(super) fn close(self) {
+        let all: Vec<usize> = (0..self.len()).collect();
+        self.each(&all, |host| {
+            if let Some(connection) = self.sessions[host].lock().unwrap_or_else(PoisonError::into_inner).take() {
+                connection.close();
+            }
+        });
+    }
+}
+
+/// Limit of the connections that begin at the same time, for each jump host.
+#[derive(Default)]
+struct Opening {
+    counts: Mutex<HashMap<String, usize>>,
+    ended: Condvar,
+}
+
+/// Permission to begin a connection, until it is dropped.
+struct Permit<'a> {
+    opening: &'a Opening,
+    jump: Option<String>,
+}
+
+impl Opening {
+    fn permit(&self, destination: &Destination) -> Permit<'_> {
+        let jump = match &destination.via {
+            Via::Ssh(ssh) => ssh.jump.clone(),
+            _ => None,
+        };
+        if let Some(jump) = &jump {
+            let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_full = |counts: &mut HashMap<String, usize>| counts.get(jump).is_some_and(|n| *n >= MAX_OPENING);
+            let mut counts = self.ended.wait_while(counts, is_full).unwrap_or_else(PoisonError::into_inner);
+            *counts.entry(jump.clone()).or_default() += 1;
+        }
+        Permit { opening: self, jump }
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if let Some(jump) = &self.jump {
+            let mut counts = self.opening.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            counts.entry(jump.clone()).and_modify(|count| *count = count.saturating_sub(1));
+            self.opening.ended.notify_all();
+        }
+    }
+}
+
+impl Answer {
+    /// Returns the exit code that this answer stands for. A host without an answer is a failure.
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Answer::Finished { finished, .. } => finished.code,
+            _ => Exit::Failed.code(),
+        }
+    }
+}

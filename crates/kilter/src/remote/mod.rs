@@ -1,0 +1,100 @@
+//! Commands on other hosts (`--on`).
+
+mod apply;
+mod ask;
+mod foreign;
+mod forward;
+mod hosts;
+mod plans;
+mod targets;
+
+use std::sync::Arc;
+
+use kilter_inventory::Target;
+use kilter_remote::Binary;
+
+use crate::cli::{Cli, Command, RemoteArgs, ServeArgs};
+use crate::exit::Exit;
+use crate::{output, signals};
+use hosts::Hosts;
+use targets::HostSelection;
+
+/// Runs a command on other hosts. `words` are the words of the command line after the name of the program.
+pub(crate) fn run(cli: &Cli, words: Vec<String>) -> Exit {
+    if let Err(exit) = signals::listen() {
+        return exit;
+    }
+    if let Err(exit) = refuse_options(cli) {
+        return exit;
+    }
+    match &cli.command {
+        Command::Get(_)
+        | Command::Set(_)
+        | Command::Act(_)
+        | Command::Types(_)
+        | Command::Facts(_)
+        | Command::Status(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
+        | Command::Clean(_)
+        | Command::History(_)
+        | Command::Blame(_)
+        | Command::Undo(_)
+        | Command::Confirm(_) => forward::run(cli, words),
+        Command::Plan(args) => apply::plan(cli, args, &words),
+        Command::Apply(args) => apply::apply(cli, args, &words),
+        _ => output::fail_with(
+            "this command works on this machine only",
+            [
+                "--on is for plan, apply, get, set, act, types, facts, status, pause, resume, clean, history, blame, undo \
+                 and confirm",
+            ],
+        ),
+    }
+}
+
+/// Refuses options that name files of this machine.
+fn refuse_options(cli: &Cli) -> Result<(), Exit> {
+    let global = &cli.global;
+    let given = [
+        ("-I", !global.include.is_empty()),
+        ("--mold", global.mold.is_some()),
+        ("--channel3", global.channel3.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(output::fail_with(
+            format_args!("{option} cannot be used with --on: its scripts are not sent to the hosts"),
+            ["install the scripts on the hosts, in one of the default directories"],
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Executes the commands of another machine, as the program that `--on` starts on a host.
+pub(crate) fn serve(args: &ServeArgs) -> Exit {
+    if let Err(exit) = signals::listen() {
+        return exit;
+    }
+    let program = std::path::Path::new("/proc/self/exe");
+    if args.remove
+        && let Ok(path) = std::env::current_exe()
+    {
+        let _ = std::fs::remove_file(path);
+    }
+    match kilter_remote::serve(std::io::stdin(), std::io::stdout(), program, signals::raised()) {
+        Ok(()) => Exit::Done,
+        Err(error) => output::fail(error),
+    }
+}
+
+/// Returns the selected hosts of a command line, without sessions unless the selection needs facts.
+///
+/// # Errors
+/// If no host is selected; reported.
+fn hosts(args: &RemoteArgs) -> Result<(Hosts, Vec<Arc<Target>>), Exit> {
+    let mut selection = HostSelection::read(args)?;
+    let binary = Binary::own().map_err(|error| output::fail(format_args!("cannot read this program: {error}")))?;
+    let mut hosts = Hosts::new(selection.destinations(args)?, binary, args);
+    selection.decide(&mut hosts)?;
+    Ok((hosts, selection.targets().to_vec()))
+}

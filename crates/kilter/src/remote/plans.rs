@@ -1,0 +1,293 @@
+//! Plans of several hosts: equal changes are one group.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kilter_inventory::Target;
+use kilter_model::{Hash, Value};
+use kilter_process::Stream;
+use kilter_provider::Registry;
+use kilter_remote::Call;
+use serde_json::{Value as Json, json};
+
+use super::hosts::{Answer, Hosts};
+use super::{foreign, forward};
+use crate::cli::ManifestArgs;
+use crate::load::{self, Received};
+use crate::output::{self, BufferedLines};
+use crate::session::Session;
+use crate::style::{FAILED, NAME, styled};
+
+/// Name of the plan in the working directory on a host.
+pub(super) const PLAN: &str = "plan";
+
+/// Plan of a host.
+pub(super) enum HostPlan {
+    /// Some resources would change.
+    Changes(Planned),
+    /// No resource would change. The text says so.
+    Unchanged(String),
+    /// The manifests have problems with the facts of the host, or the host reported a failure.
+    Failed(BufferedLines),
+    /// There is no answer.
+    NoAnswer(Answer),
+}
+
+/// Result of `plan` on a host.
+pub(super) struct Planned {
+    /// Output for people, without the duration.
+    pub(super) text: String,
+    /// The plan file.
+    pub(super) plan: Vec<u8>,
+    /// Standard input for its apply: the secrets; empty if there are none.
+    pub(super) secrets: String,
+}
+
+/// Maker of the plans of several hosts.
+pub(super) struct Planner<'a> {
+    pub(super) hosts: &'a Hosts,
+    /// Entries of the inventory, one for each host.
+    pub(super) targets: &'a [Arc<Target>],
+    pub(super) session: &'a Session,
+    pub(super) input: &'a ManifestArgs,
+    pub(super) registry: &'a Registry,
+    /// Options for each `plan` on a host.
+    pub(super) options: &'a [String],
+    /// Held during a compilation, because the secrets of one compilation are kept in the session.
+    pub(super) compilation: Mutex<()>,
+}
+
+impl Planner<'_> {
+    /// Makes the plans of all hosts, in their order.
+    pub(super) fn plans(&self) -> Vec<HostPlan> {
+        self.session.keep_secrets();
+        let all: Vec<usize> = (0..self.hosts.len()).collect();
+        self.hosts.each(&all, |host| self.plan(host).unwrap_or_else(|plan| plan))
+    }
+
+    fn plan(&self, host: usize) -> Result<HostPlan, HostPlan> {
+        let facts = self.facts(host)?;
+        let received = self.compile(host, facts)?;
+        let mut args = self.options.to_vec();
+        args.extend(["plan", "--received", "-", "--output", PLAN].map(str::to_owned));
+        let call =
+            Call { args, stdin: received.text().into_bytes(), files: Vec::new(), returns: vec![PLAN.to_owned()] };
+        let (finished, stdout, stderr) = self.finished(host, &call)?;
+        let text = without_duration(&String::from_utf8_lossy(&stdout));
+        match (finished.code, finished.files.into_iter().next()) {
+            (0, _) => Ok(HostPlan::Unchanged(text)),
+            (2, Some((_, plan))) => Ok(HostPlan::Changes(Planned { text, plan, secrets: received.secrets_text() })),
+            (code, _) => Err(HostPlan::Failed(failure(code, &stdout, &stderr))),
+        }
+    }
+
+    /// Returns the facts of a host, with its place in the inventory.
+    fn facts(&self, host: usize) -> Result<Hash, HostPlan> {
+        let mut facts = self.hosts.facts(host).map_err(|answer| match answer {
+            Answer::Finished { finished, stderr, .. } => HostPlan::Failed(failure(finished.code, b"", &stderr)),
+            answer => HostPlan::NoAnswer(answer),
+        })?;
+        let target = &self.targets[host];
+        let groups = Value::Array(target.groups.iter().map(|group| Value::from(group.clone())).collect());
+        facts.insert("inventory".into(), Value::hash([("name", Value::from(target.name.clone())), ("groups", groups)]));
+        Ok(facts)
+    }
+
+    fn finished(&self, host: usize, call: &Call) -> Result<(kilter_remote::Finished, Vec<u8>, Vec<u8>), HostPlan> {
+        match self.hosts.call(host, call) {
+            Answer::Finished { finished, stdout, stderr } => Ok((finished, stdout, stderr)),
+            answer => Err(HostPlan::NoAnswer(answer)),
+        }
+    }
+
+    /// Compiles the manifests with the facts of a host.
+    fn compile(&self, host: usize, facts: Hash) -> Result<Received, HostPlan> {
+        let _one = self.compilation.lock().unwrap_or_else(PoisonError::into_inner);
+        let vars = &self.targets[host].vars;
+        let (made, lines) = output::buffered(|| load::for_host(self.session, self.input, facts, vars, self.registry));
+        match made {
+            Ok(received) => {
+                lines.lines.iter().for_each(output::line);
+                Ok(received)
+            }
+            Err(_) => Err(HostPlan::Failed(lines)),
+        }
+    }
+}
+
+fn failure(code: u8, stdout: &[u8], stderr: &[u8]) -> BufferedLines {
+    let text = [stdout, stderr].map(String::from_utf8_lossy).concat();
+    let mut lines: Vec<String> = text.lines().map(foreign::line).collect();
+    if lines.is_empty() {
+        lines.push(format!("kilter ended with {code} on the host"));
+    }
+    BufferedLines { lines, errors: 1 }
+}
+
+/// Removes the duration at the end of the summary, which differs between hosts.
+pub(super) fn without_duration(text: &str) -> String {
+    let text = text.trim_end();
+    match text.rsplit_once(" (") {
+        Some((before, end)) if end.ends_with("s)") && !end.contains('\n') => before.to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+/// Hosts with equal changes.
+pub(super) struct Group {
+    /// Positions of the hosts.
+    pub(super) hosts: Vec<usize>,
+    pub(super) text: String,
+}
+
+/// Returns the groups of equal texts, the largest first.
+pub(super) fn groups(texts: impl Iterator<Item = (usize, String)>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (host, text) in texts {
+        match groups.iter_mut().find(|group| group.text == text) {
+            Some(group) => group.hosts.push(host),
+            None => groups.push(Group { hosts: vec![host], text }),
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.hosts.len()));
+    groups
+}
+
+/// Returns the groups of hosts with changes.
+pub(super) fn changes(plans: &[HostPlan]) -> Vec<Group> {
+    groups(plans.iter().enumerate().filter_map(|(host, plan)| match plan {
+        HostPlan::Changes(planned) => Some((host, planned.text.clone())),
+        _ => None,
+    }))
+}
+
+/// Shows the groups, and the hosts without changes or without a plan.
+pub(super) fn show(hosts: &Hosts, plans: &[HostPlan]) {
+    let groups_of_changes = changes(plans);
+    for group in &groups_of_changes {
+        show_group(hosts, group);
+    }
+    let unchanged = groups(plans.iter().enumerate().filter_map(|(host, plan)| match plan {
+        HostPlan::Unchanged(text) => Some((host, text.clone())),
+        _ => None,
+    }));
+    for group in &unchanged {
+        show_group(hosts, group);
+    }
+    let failed = groups(plans.iter().enumerate().filter_map(|(host, plan)| match plan {
+        HostPlan::Failed(lines) => Some((host, lines.lines.join("\n"))),
+        _ => None,
+    }));
+    for Group { hosts: failed, text } in &failed {
+        output::line(format_args!("{} {}", styled(FAILED, "failed:"), names(hosts, failed)));
+        text.lines().for_each(|line| output::line(format_args!("  {line}")));
+    }
+    for (host, plan) in plans.iter().enumerate() {
+        if let HostPlan::NoAnswer(answer) = plan {
+            forward::report(hosts.name(host), answer);
+        }
+    }
+    let count = |is: fn(&HostPlan) -> bool| plans.iter().filter(|plan| is(plan)).count();
+    let parts = [
+        (count(|plan| matches!(plan, HostPlan::Changes(_))), "with changes"),
+        (count(|plan| matches!(plan, HostPlan::Unchanged(_))), "unchanged"),
+        (count(|plan| matches!(plan, HostPlan::Failed(_))), "failed"),
+        (count(|plan| matches!(plan, HostPlan::NoAnswer(_))), "without an answer"),
+    ];
+    let in_groups = match groups_of_changes.len() {
+        0 | 1 => String::new(),
+        count => format!(" in {count} groups"),
+    };
+    let text = parts
+        .iter()
+        .enumerate()
+        .filter(|(_, (count, _))| *count > 0)
+        .map(|(at, (count, what))| format!("{count} {what}{}", if at == 0 { in_groups.as_str() } else { "" }));
+    let text = text.collect::<Vec<String>>().join(", ");
+    output::line(format_args!("{}: {text}", number_of_hosts(plans.len())));
+}
+
+pub(super) fn show_group(hosts: &Hosts, group: &Group) {
+    let _ = output::write(&format!("{}\n", styled(NAME, format!("{}:", names(hosts, &group.hosts)))));
+    let text: String = group.text.lines().map(|line| format!("  {line}\n")).collect();
+    foreign::write(Stream::Stdout, text.as_bytes());
+}
+
+/// Returns the names of hosts, with their number if there are several.
+pub(super) fn names(hosts: &Hosts, of: &[usize]) -> String {
+    let names = of.iter().map(|host| hosts.name(*host)).collect::<Vec<_>>().join(", ");
+    if of.len() > 1 { format!("{names} ({} hosts)", of.len()) } else { names }
+}
+
+pub(super) fn number_of_hosts(count: usize) -> String {
+    format!("{count} host{}", if count == 1 { "" } else { "s" })
+}
+
+/// Returns the plans as JSON.
+pub(super) fn json(hosts: &Hosts, plans: &[HostPlan]) -> Json {
+    let names = |of: &[usize]| of.iter().map(|host| Json::from(hosts.name(*host))).collect::<Vec<Json>>();
+    let of = |is: &dyn Fn(&HostPlan) -> Option<Json>| -> Vec<Json> {
+        let entry = |(host, plan): (usize, &HostPlan)| {
+            is(plan).map(|error| json!({ "host": hosts.name(host), "error": error }))
+        };
+        plans.iter().enumerate().filter_map(entry).collect()
+    };
+    let unchanged: Vec<usize> =
+        (0..plans.len()).filter(|host| matches!(plans[*host], HostPlan::Unchanged(_))).collect();
+    let group = |group: &Group| {
+        let steps = match &plans[group.hosts[0]] {
+            HostPlan::Changes(planned) => steps(&planned.plan),
+            _ => Json::Null,
+        };
+        json!({ "hosts": names(&group.hosts), "steps": steps })
+    };
+    json!({
+        "groups": changes(plans).iter().map(group).collect::<Vec<Json>>(),
+        "unchanged": names(&unchanged),
+        "failed": of(&|plan| match plan {
+            HostPlan::Failed(lines) => Some(anstream::adapter::strip_str(&lines.lines.join("\n")).to_string().into()),
+            _ => None,
+        }),
+        "no_answer": of(&|plan| match plan {
+            HostPlan::NoAnswer(Answer::Unreachable(error)) => Some(error.to_string().into()),
+            HostPlan::NoAnswer(Answer::Lost { error, .. }) => Some(error.to_string().into()),
+            _ => None,
+        }),
+    })
+}
+
+/// Returns the steps of a plan file.
+fn steps(plan: &[u8]) -> Json {
+    serde_json::from_slice::<Json>(plan).ok().map(|mut plan| plan["steps"].take()).unwrap_or_default()
+}
+
+/// Returns the manifests of a command line. There has to be one.
+pub(super) fn manifests(input: &ManifestArgs) -> Result<&[PathBuf], &'static str> {
+    match input.manifests.as_slice() {
+        [] => Err("no manifest is given"),
+        [path] if path == Path::new("-") => Err("a manifest for other hosts is a file"),
+        manifests => Ok(manifests),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duration_does_not_divide_groups() {
+        assert_eq!(
+            without_duration("+ file[/a]\n1 resource: 1 to change (3 ms)\n"),
+            "+ file[/a]\n1 resource: 1 to change"
+        );
+        assert_eq!(without_duration("content: a (b)\n"), "content: a (b)");
+    }
+
+    #[test]
+    fn largest_group_is_first() {
+        let texts = ["a", "b", "b"].map(str::to_owned);
+        let groups = groups(texts.into_iter().enumerate());
+        let hosts: Vec<&[usize]> = groups.iter().map(|group| group.hosts.as_slice()).collect();
+        assert_eq!(hosts, [&[1, 2][..], &[0]]);
+    }
+}

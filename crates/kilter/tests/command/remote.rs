@@ -1,0 +1,257 @@
+//! Commands on other hosts, over a real sshd on the loopback interface.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::run::content;
+use crate::support::*;
+
+/// A server for logins as the user of the tests. All names of hosts that start with `h` lead to it.
+struct Sshd {
+    server: Child,
+    place: Place,
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn run(program: &str, args: &[&str]) {
+    let status = Command::new(program).args(args).stdout(Stdio::null()).status().unwrap();
+    assert!(status.success(), "{program} {args:?}");
+}
+
+/// Returns a port that no program uses at this moment.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Returns the directory in which all tests keep the program that they send, so that they send it once.
+fn cache() -> PathBuf {
+    static CACHE: OnceLock<PathBuf> = OnceLock::new();
+    CACHE
+        .get_or_init(|| {
+            let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("remote-cache");
+            std::fs::create_dir_all(&cache).unwrap();
+            // Sent once, before tests run at the same time.
+            let place = Place::new();
+            let mut command = place.command(&["--on", "local://", "facts", "kernel"]);
+            assert_eq!(place.end(command.env("KILTER_CACHE_DIR", &cache)).code, 0);
+            cache
+        })
+        .clone()
+}
+
+impl Sshd {
+    fn start() -> Sshd {
+        Sshd::start_with("")
+    }
+
+    /// Starts a server with these lines in its configuration.
+    fn start_with(lines: &str) -> Sshd {
+        let place = Place::new();
+        let directory = place.path();
+        let at = |name: &str| directory.join(name).display().to_string();
+        for key in ["hostkey", "id"] {
+            run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &at(key)]);
+        }
+        std::fs::copy(at("id.pub"), at("authorized_keys")).unwrap();
+        if is_root() {
+            std::fs::create_dir_all("/run/sshd").unwrap();
+        }
+        let port = free_port();
+        let (cache, state) = (cache(), directory.join("host-state"));
+        let config = format!(
+            "{lines}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
+             PidFile none\nPermitRootLogin yes\nSetEnv KILTER_CACHE_DIR={} KILTER_STATE_DIR={}\n",
+            at("hostkey"),
+            at("authorized_keys"),
+            cache.display(),
+            state.display(),
+        );
+        std::fs::write(at("sshd_config"), config).unwrap();
+        let key = content(&directory.join("hostkey.pub"));
+        std::fs::write(at("known_hosts"), format!("[127.0.0.1]:{port} {key}")).unwrap();
+        let client = format!(
+            "Host h*\n HostName 127.0.0.1\n Port {port}\n IdentityFile {}\n UserKnownHostsFile {}\n",
+            at("id"),
+            at("known_hosts")
+        );
+        std::fs::write(at("ssh_config"), client).unwrap();
+        let mut server = Command::new("/usr/sbin/sshd");
+        server.args(["-D", "-e", "-f", &at("sshd_config")]).stderr(Stdio::null());
+        let server = server.spawn().unwrap();
+        crate::run::wait("sshd", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Sshd { server, place }
+    }
+
+    /// Runs kilter with `--on`.
+    fn kilter(&self, on: &str, args: &[&str]) -> Ended {
+        let config = self.place.path().join("ssh_config").display().to_string();
+        let all = [&["--ssh-config", &config, "--on", on], args].concat();
+        self.place.run(&all)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.place.path().join(name).display().to_string()
+    }
+}
+
+#[test]
+fn host_answers_as_this_machine_does() {
+    let sshd = Sshd::start();
+    let there = sshd.kilter("h1", &["get", "user", "root"]);
+    let here = sshd.place.run(&["get", "user", "root"]);
+    assert_eq!((there.code, there.stdout), (0, here.stdout), "{}", there.stderr);
+    let unknown = sshd.kilter("h1", &["get", "usr"]);
+    assert_eq!((unknown.code, unknown.stderr), (1, sshd.place.run(&["get", "usr"]).stderr));
+    let file = sshd.path("quotes");
+    let hostile = "a'b\"c\\ $(id) `id`\n!*?{x,y} ü";
+    let set = sshd.kilter("h1", &["set", "file", &file, &format!("content={hostile}")]);
+    assert_eq!((set.code, content(file.as_ref())), (0, hostile.to_owned()), "{}", set.stderr);
+    let history = sshd.kilter("h1", &["history", &format!("file[{file}]")]);
+    assert!(history.stdout.contains("quotes") || history.stdout.contains("content"), "{}", history.stdout);
+}
+
+#[test]
+fn equal_answers_are_shown_once() {
+    let sshd = Sshd::start();
+    let answer = sshd.kilter("h1,h2", &["facts", "kernel"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "h1, h2:\n  Linux\n"), "{}", answer.stderr);
+    let json = sshd.kilter("h1,h2", &["facts", "kernel", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["h2"], serde_json::json!({ "answer": "finished", "exit": 0, "output": "Linux" }));
+}
+
+#[test]
+fn host_without_an_answer_is_no_success() {
+    let sshd = Sshd::start();
+    let answer = sshd.kilter("h1,-oProxyCommand=x", &["facts", "kernel"]);
+    assert!(answer.code == 1 && answer.stderr.contains("`-oProxyCommand=x` is not a host"), "{}", answer.stderr);
+    let answer = sshd.kilter("h1,local.invalid", &["facts", "kernel"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (4, "h1:\n  Linux\n"));
+    assert!(answer.stderr.contains("no answer: local.invalid: ssh: Could not resolve"), "{}", answer.stderr);
+    std::fs::write(sshd.path("known_hosts"), "").unwrap();
+    let answer = sshd.kilter("h1", &["facts", "kernel"]);
+    assert!(answer.code == 4 && answer.stderr.contains("Host key verification failed"), "{}", answer.stderr);
+}
+
+/// Returns a manifest with a template, an include, a fact and a secret of this machine.
+fn site(sshd: &Sshd) -> String {
+    sshd.place.file("pw", "planted-secret\n");
+    sshd.place.file("motd.j2", "{{ vars.greeting }} $(id) 'q'\n");
+    let root = sshd.path("made");
+    sshd.place.file("more.yaml", format!("resources:\n  file[{root}]: {{ensure: directory}}\n"));
+    let pw = sshd.path("pw");
+    sshd.place.file(
+        "site.yaml",
+        format!(
+            "include: [more.yaml]\nvars: {{greeting: 'Hi ${{facts.kernel}}', pw: {{sensitive: {{file: {pw}}}}}}}\n\
+             resources:\n  file[{root}/motd]: {{content: {{template: motd.j2}}}}\n  file[{root}/pw]: {{content: '${{vars.pw}}'}}\n"
+        ),
+    )
+}
+
+#[test]
+fn plan_of_hosts_is_applied_exactly() {
+    let sshd = Sshd::start();
+    let site = site(&sshd);
+    let made = sshd.place.path().join("made");
+    let plan = sshd.kilter("h1,h2", &["plan", &site]);
+    assert_eq!(plan.code, 2, "{}", plan.stderr);
+    assert!(plan.stdout.starts_with("h1, h2 (2 hosts):\n  + file["), "{}", plan.stdout);
+    assert!(plan.stderr.contains("2 hosts: 2 with changes"), "{}", plan.stderr);
+    assert!(!made.exists());
+    let json = sshd.kilter("h1,h2", &["plan", &site, "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["groups"][0]["hosts"], serde_json::json!(["h1", "h2"]));
+    assert_eq!(json["groups"][0]["steps"].as_array().unwrap().len(), 3);
+    let asked = sshd.kilter("h1", &["apply", &site]);
+    assert!(asked.code == 1 && asked.stderr.contains("there is no terminal to ask"), "{}", asked.stderr);
+    assert!(!made.exists());
+    let applied = sshd.kilter("h1", &["apply", "--yes", &site]);
+    assert_eq!(applied.code, 0, "{} {}", applied.stdout, applied.stderr);
+    assert!(applied.stderr.contains("1 host: 1 applied"), "{}", applied.stderr);
+    assert_eq!(content(&made.join("motd")), "Hi Linux $(id) 'q'\n");
+    assert_eq!(content(&made.join("pw")), "planted-secret");
+    let again = sshd.kilter("h1,h2", &["apply", "--yes", &site]);
+    assert_eq!((again.code, again.stderr.contains("2 hosts: 2 unchanged")), (0, true), "{}", again.stderr);
+    let texts = [plan.stdout, applied.stdout, applied.stderr].concat();
+    assert!(!texts.contains("planted-secret"));
+    let blame = sshd.kilter("h1", &["blame", &format!("file[{}]", made.join("motd").display())]);
+    assert!(blame.stdout.contains("site.yaml:"), "{} {}", blame.stdout, blame.stderr);
+}
+
+#[test]
+fn problem_of_a_manifest_ends_before_any_change() {
+    let sshd = Sshd::start();
+    let bad = sshd.place.file("bad.yaml", "resources:\n  file[/x]: {contnt: a}\n");
+    let plan = sshd.kilter("h1,h2", &["apply", "--yes", &bad]);
+    assert_eq!(plan.code, 4, "{} {}", plan.stdout, plan.stderr);
+    assert!(plan.stderr.contains("failed: h1, h2 (2 hosts)") && plan.stderr.contains("contnt"), "{}", plan.stderr);
+    std::fs::create_dir(sshd.path("site")).unwrap();
+    let outside = sshd.path("site/outside.yaml");
+    sshd.place.file("secret.yaml", "vars: {x: 1}\n");
+    std::fs::write(&outside, "include: [../secret.yaml]\nresources: {}\n").unwrap();
+    let plan = sshd.kilter("h1", &["plan", &outside]);
+    assert!(plan.code == 4 && plan.stderr.contains("is not below"), "{} {}", plan.code, plan.stderr);
+}
+
+#[test]
+fn unconfirmed_changes_of_a_host_are_kept_by_a_new_connection() {
+    let sshd = Sshd::start();
+    let site = site(&sshd);
+    let applied = sshd.kilter("h1", &["apply", "--yes", "--confirm-within", "10m", &site]);
+    assert_eq!(applied.code, 0, "{} {}", applied.stdout, applied.stderr);
+    assert!(sshd.place.path().join("made/motd").exists());
+}
+
+#[test]
+fn host_that_accepts_no_connection_after_the_change_reverts_it() {
+    let sshd = Sshd::start();
+    // The change locks its own login out.
+    let keys = sshd.path("authorized_keys");
+    let before = content(keys.as_ref());
+    let site = sshd.place.file("lock.yaml", format!("resources:\n  file[{keys}]: {{content: '# none'}}\n"));
+    let applied = sshd.kilter("h1", &["apply", "--yes", "--confirm-within", "3s", &site]);
+    assert_eq!(applied.code, 5, "{} {}", applied.stdout, applied.stderr);
+    assert!(applied.stderr.contains("1 reverted (h1)"), "{}", applied.stderr);
+    assert_eq!(content(keys.as_ref()), before);
+}
+
+#[test]
+fn roll_out_stops_after_too_many_failures() {
+    let sshd = Sshd::start();
+    let site = sshd.place.file("bad.yaml", "resources:\n  exec[fail]: {command: [\"false\"]}\n");
+    let applied = sshd.kilter("h1,h2,h3,h4", &["apply", "--yes", "--stage", "1,50%,100%", &site]);
+    assert_eq!(applied.code, 4, "{}", applied.stderr);
+    assert!(applied.stderr.contains("4 hosts: 1 failed (h1), 3 untouched (h2, h3, h4)"), "{}", applied.stderr);
+    let applied = sshd.kilter("h1,h2,h3,h4", &["apply", "--yes", "--stage", "1,50%", "--max-failures", "1", &site]);
+    assert!(applied.stderr.contains("2 failed (h1, h2), 2 untouched (h3, h4)"), "{}", applied.stderr);
+}
+
+#[test]
+fn banner_and_other_login_shell_do_not_confuse_a_session() {
+    let banner = Place::new();
+    let path = banner.file("banner", "Welcome!\nkilter 0 cached\n".repeat(50));
+    let sshd = Sshd::start_with(&format!("Banner {path}"));
+    let answer = sshd.kilter("h1", &["facts", "kernel"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "Linux\n"), "{}", answer.stderr);
+}
+
+#[test]
+fn nothing_stays_on_the_host_without_the_cache() {
+    let place = Place::new();
+    let cache = place.path().join("cache");
+    let mut command = place.command(&["--on", "local://", "--no-cache", "facts", "kernel"]);
+    let answer = place.end(command.env("KILTER_CACHE_DIR", &cache));
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "Linux\n"), "{}", answer.stderr);
+    assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0);
+    let mode = std::fs::metadata(&cache).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}

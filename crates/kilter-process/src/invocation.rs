@@ -2,7 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::confine::Confinement;
@@ -63,6 +65,8 @@ pub struct Invocation {
     pub cwd: Option<PathBuf>,
     /// Standard input of the child; `/dev/null` if none.
     pub stdin: Option<Vec<u8>>,
+    /// Descriptor that the child reads as its standard input, in place of `stdin`.
+    pub input: Option<Arc<OwnedFd>>,
     /// User and groups of the child, in a session without a terminal; the caller's if none.
     pub identity: Option<Identity>,
     /// The umask; the caller's if none.
@@ -114,6 +118,7 @@ impl Invocation {
             env: Environment::new().variables().to_vec(),
             cwd: None,
             stdin: None,
+            input: None,
             identity: None,
             umask: None,
             stdout: Capture::Nothing,

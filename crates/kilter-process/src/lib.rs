@@ -5,6 +5,8 @@
 //! outputs, ends it at the deadline or on cancel, and returns the result ([`Output`]). [`run_observed`] also
 //! reports events while the child runs.
 //!
+//! [`Coprocess`] starts a child that answers requests until its input ends.
+//!
 //! [`which`] finds programs. [`trust`] decides which files may control what root does. [`world`] makes copies of
 //! this machine's files to run programs in. [`trim_heap`] returns unused memory of this process to the
 //! system.
@@ -93,6 +95,7 @@
 pub mod acl;
 mod channel;
 mod confine;
+mod coprocess;
 mod detached;
 mod environment;
 mod event;
@@ -117,6 +120,7 @@ mod which;
 pub mod world;
 
 pub use confine::{Attempt, Attempts, Confined, Confinement, MissingFeature, Operation, can_confine};
+pub use coprocess::{Coprocess, CoprocessEvent, WriteError};
 pub use detached::start_detached;
 pub use environment::{DEFAULT_PATH, Environment, LOCALE};
 pub use event::{Event, Observer, Stream};

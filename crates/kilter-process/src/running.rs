@@ -214,10 +214,10 @@ impl<'a> Running<'a> {
         if ready[1] {
             self.give();
         }
-        for (at, is_ready) in ready[2..5].iter().enumerate() {
-            if *is_ready {
-                self.take(at);
-            }
+        // A child that answers on standard output has written its log lines before the answer.
+        let order = if self.invocation.input.is_some() { [1, 0, 2] } else { [0, 1, 2] };
+        for at in order.into_iter().filter(|at| ready[2 + at]) {
+            self.take(at);
         }
         Ok(Wakeup { exited: ready[0], woken: ready[5], served: ready[2..5].contains(&true) })
     }

@@ -33,7 +33,11 @@ pub(crate) fn streams(invocation: &Invocation) -> io::Result<(OwnEnds, ChildEnds
         Capture::Nothing => Ok((None, None)),
         Capture::First(_) | Capture::Last(_) | Capture::AtMost(_) => both(identity),
     };
-    let input = if invocation.stdin.is_some() { both(identity)? } else { (None, None) };
+    let input = match &invocation.input {
+        Some(input) => (Some(input.try_clone()?), None),
+        None if invocation.stdin.is_some() => both(identity)?,
+        None => (None, None),
+    };
     let (stdout, stderr) = match invocation.is_one_output() {
         true => {
             let (read, write) = both(identity)?;

@@ -4,9 +4,10 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::contract::Wanted;
+use crate::contract::{ProviderError, Wanted};
 use crate::logging::ProviderEvent;
 use crate::outlook::{NoPendingChanges, PreviewContext};
+use crate::transport::{self, Device, Transport};
 use ecow::EcoString;
 
 /// Severity levels of RFC 5424, the most severe last.
@@ -177,6 +178,7 @@ pub struct Context<'a> {
     outlook: &'a dyn PreviewContext,
     strictness: Strictness,
     asked: &'a [EcoString],
+    device: Option<&'a Device>,
 }
 
 impl Context<'static> {
@@ -195,6 +197,7 @@ impl Context<'static> {
             outlook: &NoPendingChanges,
             strictness: Strictness::default(),
             asked: &[],
+            device: None,
         }
     }
 }
@@ -252,6 +255,15 @@ impl<'a> Context<'a> {
         'a: 'b,
     {
         Context { hostname, ..self }
+    }
+
+    /// Returns the context with another device.
+    #[must_use]
+    pub fn with_device<'b>(self, device: Option<&'b Device>) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { device, ..self }
     }
 
     /// Returns the context with another durability.
@@ -360,6 +372,15 @@ impl<'a> Context<'a> {
     /// `--hostname`. It does not change while a provider is open.
     pub fn hostname(&self) -> &'a str {
         self.hostname
+    }
+
+    /// Returns the connection to the device on which the provider works. Only providers of types with the feature
+    /// `remote_resource` have one. The first call connects.
+    ///
+    /// # Errors
+    /// If the device does not answer, or if there is none.
+    pub fn transport(&self) -> Result<&'a dyn Transport, ProviderError> {
+        transport::of_context(self.device, self)
     }
 
     /// Returns the name of the program that runs the provider.

@@ -11,6 +11,8 @@
 //! A provider reports its progress and the status of each resource through a [`ChangeLog`]. A provider with the
 //! usual create, update and delete implements [`SimpleProvider`].
 //!
+//! A [`Transport`] is a connection to a [`Device`] that cannot run kilter.
+//!
 //! *Start from* [`Provider`] and [`Context`].
 
 mod auto_edge;
@@ -27,6 +29,7 @@ mod predict;
 mod redact;
 mod registry;
 mod simple;
+mod transport;
 mod validate_states;
 mod watch;
 mod world;
@@ -53,6 +56,7 @@ pub use predict::{Account, Content, Effect, Footprint, Forecast, PathState};
 pub use redact::{Redactor, redacted, redacted_outcome};
 pub use registry::{Candidate, ChoiceError, Contradiction, Registry, RegistryError};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};
+pub use transport::{CONNECT_TIMEOUT, Device, Transport, TransportError, TransportSchema, TransportType};
 pub use validate_states::{Reading, get_checked, get_named};
 pub use watch::{Network, POLL, Scope, WatchSink, WatchSource};
 pub use world::{Shared, Unreachable, World, WorldError};

@@ -95,22 +95,23 @@ impl Redactor {
         difference.message = difference.message.map(|message| self.redact(message));
         difference.diff = difference.diff.map(|diff| self.redact(diff));
         for value in [&mut difference.is, &mut difference.should] {
-            self.hide_below(value);
+            self.redact_value(value);
         }
         difference
     }
 
-    fn hide_below(&self, value: &mut Value) {
+    /// Redacts the secrets in the texts of `value`.
+    pub fn redact_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.redact(text.clone()),
             Value::Array(values) => {
                 let mut hidden = values.to_vec();
-                hidden.iter_mut().for_each(|value| self.hide_below(value));
+                hidden.iter_mut().for_each(|value| self.redact_value(value));
                 *value = Value::array(hidden);
             }
             Value::Hash(entries) => {
                 let mut hidden = (**entries).clone();
-                hidden.values_mut().for_each(|value| self.hide_below(value));
+                hidden.values_mut().for_each(|value| self.redact_value(value));
                 *value = Value::hash(hidden);
             }
             _ => {}

@@ -3,12 +3,16 @@
 use std::sync::{Arc, OnceLock};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::TypeSchema;
+use kilter_model::{Feature, TypeSchema};
 use rustc_hash::FxHashMap;
 
 use crate::capabilities::contradiction;
 use crate::context::DEFAULT_HOSTNAME;
 use crate::contract::{Preference, Provider, Suitability};
+use crate::transport::{Device, TransportType};
+
+/// Types whose resources are on no machine. They work with every target.
+const ON_NO_MACHINE: [&str; 3] = ["noop", "notify", "value"];
 
 /// Providers of a program, by type. A type may have several providers.
 ///
@@ -24,6 +28,10 @@ pub struct Registry {
     slots: Vec<u16>,
     /// Host name of the machine, if set.
     hostname: Option<EcoString>,
+    /// Known transports, in order of registration.
+    transports: Vec<Arc<dyn TransportType>>,
+    /// Device on which the providers work. None for this machine.
+    device: Option<Arc<Device>>,
 }
 
 #[derive(Clone, Default)]
@@ -150,6 +158,17 @@ pub enum ChoiceError {
     /// A provider of the type is defective.
     #[error(transparent)]
     Contradiction(#[from] Contradiction),
+    /// The type manages devices, and the run manages this machine.
+    #[error("the type `{0}` manages a device: name the device with --on")]
+    NeedsDevice(EcoString),
+    /// The type manages this machine, and the run manages a device.
+    #[error("the type `{type_name}` manages this machine, and the target is the device `{device}`")]
+    NeedsMachine {
+        /// The type.
+        type_name: EcoString,
+        /// The device.
+        device: EcoString,
+    },
 }
 
 impl Registry {
@@ -190,6 +209,47 @@ impl Registry {
     /// ([`Context::hostname`](crate::Context::hostname)).
     pub fn hostname(&self) -> &str {
         self.hostname.as_deref().unwrap_or(DEFAULT_HOSTNAME)
+    }
+
+    /// Returns the registry with transports. If two have the same name, the first one is used.
+    #[must_use]
+    pub fn with_transports(self, transports: Vec<Arc<dyn TransportType>>) -> Registry {
+        Registry { transports, ..self }
+    }
+
+    /// Returns the transports.
+    pub fn transports(&self) -> &[Arc<dyn TransportType>] {
+        &self.transports
+    }
+
+    /// Returns a transport by name.
+    pub fn transport(&self, name: &str) -> Option<&Arc<dyn TransportType>> {
+        self.transports.iter().find(|known| known.schema().name == name)
+    }
+
+    /// Returns the registry for a device. Only types with the feature `remote_resource` work on it.
+    #[must_use]
+    pub fn on_device(self, device: Arc<Device>) -> Registry {
+        Registry { device: Some(device), ..self }
+    }
+
+    /// Returns the device on which the providers work. None for this machine.
+    pub fn device(&self) -> Option<&Device> {
+        self.device.as_deref()
+    }
+
+    /// Checks that a type works on the target of the run.
+    ///
+    /// # Errors
+    /// If it manages devices and the target is this machine, or the reverse.
+    fn check_target(&self, type_name: &str, schema: &TypeSchema) -> Result<(), ChoiceError> {
+        match (&self.device, schema.has(Feature::RemoteResource)) {
+            (None, true) => Err(ChoiceError::NeedsDevice(type_name.into())),
+            (Some(device), false) if !ON_NO_MACHINE.contains(&type_name) => {
+                Err(ChoiceError::NeedsMachine { type_name: type_name.into(), device: device.name().into() })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn type_of(&self, type_name: &str) -> Option<&Type> {
@@ -247,7 +307,7 @@ impl Registry {
         }
         let Some(name) = name else {
             return match self.preferred(of) {
-                Preferred::One(at) => Ok(*at),
+                Preferred::One(at) => self.check_target(type_name, self.providers[*at].schema()).map(|()| *at),
                 Preferred::Several(among) => Err(ChoiceError::Ambiguous {
                     type_name: type_name.into(),
                     among: among.iter().map(|&at| self.providers[at].name()).collect(),
@@ -256,11 +316,12 @@ impl Registry {
         };
         let providers = &of.providers;
         let found = providers.iter().copied().find(|&at| self.providers[at].name() == name);
-        found.ok_or_else(|| ChoiceError::Name {
+        let at = found.ok_or_else(|| ChoiceError::Name {
             type_name: type_name.into(),
             name: name.into(),
             known: providers.iter().map(|&at| self.providers[at].name()).collect(),
-        })
+        })?;
+        self.check_target(type_name, self.providers[at].schema()).map(|()| at)
     }
 
     /// Returns the providers of a type, with the reasons for the choice.
@@ -324,11 +385,12 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
-    use kilter_model::{Change, Outcome, State};
+    use kilter_model::{Attributes, Change, Outcome, State};
 
     use super::*;
     use crate::context::Context;
     use crate::contract::{Mode, ProviderError, Query};
+    use crate::transport::{Transport, TransportError, TransportSchema};
 
     #[derive(Clone)]
     struct Made {
@@ -430,5 +492,57 @@ mod tests {
         assert_eq!(chosen(&[script("r"), default(script("s"))]), ["s"]);
         // The run may install their requirements.
         assert_eq!(chosen(&[unsuitable(script("r")), unsuitable(script("s"))]), ["r"]);
+    }
+
+    /// A transport without devices.
+    struct Named(TransportSchema);
+
+    impl TransportType for Named {
+        fn schema(&self) -> &TransportSchema {
+            &self.0
+        }
+
+        fn connect(&self, _: &Context<'_>, _: &str, _: &Attributes) -> Result<Box<dyn Transport>, TransportError> {
+            Err(TransportError::permanent("no device"))
+        }
+    }
+
+    fn transport(name: &str, desc: &str) -> Arc<dyn TransportType> {
+        Arc::new(Named(TransportSchema { name: name.into(), desc: desc.into(), connection_info: Vec::new() }))
+    }
+
+    #[test]
+    fn transports_are_listed_and_found_by_name() {
+        let transports = vec![transport("a", "1"), transport("b", "2"), transport("a", "3")];
+        let registry = Registry::new([]).unwrap().with_transports(transports);
+        let listed: Vec<&str> = registry.transports().iter().map(|one| one.schema().desc.as_str()).collect();
+        assert_eq!(listed, ["1", "2", "3"]);
+        assert_eq!(registry.transport("a").unwrap().schema().desc, "1");
+        assert!(registry.transport("c").is_none());
+    }
+
+    #[test]
+    fn type_needs_the_target_that_it_manages() {
+        let of = |type_name: &str, is_remote: bool| {
+            let schema = TypeSchema::new(type_name, "");
+            let features = if is_remote { vec![Feature::RemoteResource] } else { Vec::new() };
+            Arc::new(Made { schema: TypeSchema { features, ..schema }, ..own("p") }) as Arc<dyn Provider>
+        };
+        let here = Registry::new([of("file", false), of("vlan", true), of("notify", false)]).unwrap();
+        let device = Device::new("edge1", transport("a", ""), &Attributes::new()).unwrap();
+        let there = here.clone().on_device(Arc::new(device));
+        let refused = |registry: &Registry, name: &str| {
+            let named = registry.choose(name, Some("p")).map_err(|error| error.to_string());
+            let chosen = registry.choose(name, None).map_err(|error| error.to_string());
+            assert_eq!(named, chosen);
+            chosen.err()
+        };
+        assert_eq!(refused(&here, "file").or_else(|| refused(&there, "vlan")), None);
+        assert_eq!(refused(&here, "notify").or_else(|| refused(&there, "notify")), None);
+        assert_eq!(refused(&here, "vlan").unwrap(), "the type `vlan` manages a device: name the device with --on");
+        assert_eq!(
+            refused(&there, "file").unwrap(),
+            "the type `file` manages this machine, and the target is the device `edge1`"
+        );
     }
 }

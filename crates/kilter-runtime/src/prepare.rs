@@ -135,7 +135,7 @@ fn surveyed(
             found => invalid.push((at, vertex, resource, found)),
         }
     }
-    let cx = cx.with_hostname(registry.hostname());
+    let cx = cx.with_hostname(registry.hostname()).with_device(registry.device());
     for (at, vertex, resource, found) in invalid {
         let found = both(found, unusable(registry.at(at).as_ref(), &cx, resource));
         problems.extend(told(resource, found).into_iter().map(|problem| (vertex, problem)));

@@ -19,6 +19,7 @@
 //! - `provider`: implements the contract; `discovery`: directories and cache; `scripts`: providers by convention;
 //!   `embedded`: scripts of the program;
 //! - [`yaml`]: YAML with locations;
+//! - `coprocess`: transports, and the calls of their providers;
 //! - `exchange`: calls of scripts; `recorded`: calls as data; `spoken`: output during a call.
 //!
 //! No top-level module imports another one that imports it, directly or indirectly.
@@ -30,6 +31,7 @@ mod coerce;
 pub mod condition;
 mod confined;
 mod convention;
+mod coprocess;
 mod discovery;
 mod embedded;
 mod exchange;
@@ -56,12 +58,13 @@ pub use convention::{
     AttributeChange, ChangeReport, Convention, ConventionName, ErrorKind, LineParser, ProtocolError, Record,
     RecordError, Refusal, Reply, Request, Update, WatchLine,
 };
+pub use coprocess::{ScriptConnection, ScriptTransport};
 pub use discovery::{Found, FoundScript, Note};
 pub use embedded::EmbeddedProvider;
 pub use exchange::{ProcessRunner, ScriptCall, ScriptRunner};
 pub use fault::{Fault, TextPosition};
 pub use json::Json;
-pub use metadata::{Actions, InSyncRule, Metadata};
+pub use metadata::{Actions, InSyncRule, Metadata, TransportMetadata};
 pub use provider::ScriptProvider;
 pub use script::Script;
 pub use scripts::{Scripts, script};

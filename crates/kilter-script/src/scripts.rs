@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use ecow::eco_format;
 use kilter_process::Capture;
+use kilter_provider::TransportType;
 
 use crate::convention::ConventionName;
-use crate::discovery::{self, Found, Note};
+use crate::coprocess::ScriptTransport;
+use crate::discovery::{self, Described, Found, Note};
 use crate::json::Json;
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, TransportMetadata};
 use crate::mold::MoldProvider;
 use crate::provider::ScriptProvider;
 use crate::script::Script;
@@ -35,6 +37,8 @@ pub fn script(path: &Path, metadata: Metadata, surroundings: &Arc<ScriptEnvironm
 pub struct Scripts {
     /// Providers, in the order of directories and file names.
     pub providers: Vec<Arc<dyn Script>>,
+    /// Transports, in the same order.
+    pub transports: Vec<Arc<ScriptTransport>>,
     /// Unused files with the reasons, and oddities of used files.
     pub notes: Vec<Note>,
 }
@@ -53,15 +57,30 @@ impl Scripts {
 
     /// Creates the providers of scripts.
     pub fn of(found: Found, surroundings: &Arc<ScriptEnvironment>) -> Scripts {
-        let mut scripts = Scripts { providers: Vec::new(), notes: found.notes };
+        let mut scripts = Scripts { notes: found.notes, ..Scripts::default() };
         for found in &found.scripts {
-            let (metadata, notes) = discovery::read(found);
+            let (described, notes) = discovery::read(found);
             scripts.notes.extend(notes);
-            if let Some(metadata) = metadata {
-                scripts.add(script(&found.path, metadata, surroundings));
+            match described {
+                Some(Described::Provider(metadata)) => scripts.add(script(&found.path, *metadata, surroundings)),
+                Some(Described::Transport(metadata)) => scripts.add_transport(&found.path, *metadata, surroundings),
+                None => {}
             }
         }
         scripts
+    }
+
+    /// Adds a transport with its providers.
+    fn add_transport(&mut self, path: &Path, mut metadata: TransportMetadata, surroundings: &Arc<ScriptEnvironment>) {
+        let name = &metadata.schema.name;
+        if let Some(known) = self.transports.iter().find(|known| known.schema().name == *name) {
+            let message = eco_format!("not used: {} is the transport `{name}` already", known.path().display());
+            return self.notes.push(Note::warning(path, message));
+        }
+        for provider in std::mem::take(&mut metadata.providers) {
+            self.add(script(path, provider, surroundings));
+        }
+        self.transports.push(Arc::new(ScriptTransport::new(path, metadata, Arc::clone(surroundings))));
     }
 
     /// Returns the provider in a file in any directory, with notes. Without a metadata file next to it, the

@@ -101,6 +101,7 @@ fn known_level(line: &str) -> Option<(Level, &str)> {
     let level = match word.trim_end().to_ascii_lowercase().as_str() {
         "debug" => Level::Debug,
         "info" => Level::Info,
+        "notice" => Level::Notice,
         "warn" | "warning" => Level::Warning,
         "error" => Level::Err,
         _ => return None,

@@ -15,10 +15,11 @@
 //! runs of the command from outside, in a [`storm`] of file events and through many [`edits`]. Tests and
 //! measurements share these modules with different sizes.
 //!
-//! [`declarations`] shuffles manifests.
+//! [`declarations`] shuffles manifests. [`appliance`] is a device with an HTTP interface that misbehaves on request.
 //!
 //! *Start from* [`simulate`].
 
+pub mod appliance;
 mod chaos;
 pub mod declarations;
 mod driver;

@@ -99,6 +99,14 @@ pub(crate) struct Global {
     /// Name of this machine in the world [default: its host name]
     #[arg(long, global = true, value_name = "NAME", env = "KILTER_HOSTNAME", hide_env_values = true)]
     pub(crate) hostname: Option<String>,
+    /// Device of the command, from --on.
+    #[arg(skip)]
+    pub(crate) device: Option<String>,
+    /// With --on: configuration of devices, in the format of Puppet's device.conf [default: /etc/kilter/device.conf for root,
+    /// ~/.config/kilter/device.conf otherwise]
+    #[arg(long, global = true, value_name = "FILE", env = "KILTER_DEVICE_CONFIG", hide_env_values = true,
+          value_hint = clap::ValueHint::FilePath)]
+    pub(crate) device_config: Option<PathBuf>,
     /// Reaction to a provider that violates its contract, for example by reading values that it does not accept:
     /// off, warning or error
     #[arg(long, global = true, value_name = "HOW", default_value = "warning")]

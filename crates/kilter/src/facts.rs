@@ -45,6 +45,10 @@ impl Gathered {
 /// They include external facts from `dirs` (without `dirs`, the usual directories), the fact `kilter`, and facts of
 /// mold's scripts.
 pub(crate) fn gather(session: &Session, dirs: &[PathBuf], manifest_dir: Option<&Path>) -> Gathered {
+    if let Some(open) = session.device() {
+        let facts = Facts::of_another_machine(open.facts.clone()).with_fact("kilter", kilter(manifest_dir));
+        return Gathered { facts, record: session.record.clone() };
+    }
     let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
     let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.iter().map(absolute).collect() };
     let facts = Facts::new(FactSource::live())

@@ -11,6 +11,7 @@ mod collected;
 mod commands;
 mod config;
 mod confirmation;
+mod devices;
 mod draw;
 mod durable;
 mod embedded;
@@ -73,10 +74,15 @@ fn main() -> ExitCode {
         return ralsh::run();
     }
     match config::command_line(std::env::args_os().collect()) {
-        Ok(cli) => {
+        Ok(mut cli) => {
             cli.global.color.write_global();
             cli.global.log.iter().for_each(module_log::start);
-            match cli.global.remote.on.is_empty() {
+            match devices::named(&cli.global) {
+                Err(exit) => return exit.into(),
+                Ok(mut names) if names.len() == 1 => cli.global.device = names.pop(),
+                Ok(_) => {}
+            }
+            match cli.global.remote.on.is_empty() || cli.global.device.is_some() {
                 true => commands::run(&cli, &RecordMode::Live).into(),
                 false => {
                     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());

@@ -49,6 +49,14 @@ pub(crate) fn config_file() -> Option<PathBuf> {
     }
 }
 
+/// Returns the default configuration of devices; none if the user has no home.
+pub(crate) fn device_config() -> Option<PathBuf> {
+    match is_root() {
+        true => Some(PathBuf::from("/etc/kilter/device.conf")),
+        false => Some(xdg("XDG_CONFIG_HOME", ".config")?.join("kilter/device.conf")),
+    }
+}
+
 /// Returns the directory of the public keys whose signatures of plans are trusted; none if the user has no home.
 pub(crate) fn plan_keys_dir() -> Option<PathBuf> {
     match is_root() {

@@ -7,7 +7,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::suggest::nearest;
 use kilter_model::{Attributes, ResourceRef, TitleError};
 use kilter_process::Environment;
-use kilter_provider::{ChoiceError, Context, Interrupt, Level, Provider, Registry, canonical_name};
+use kilter_provider::{ChoiceError, Context, Interrupt, Level, Provider, Registry, TransportType, canonical_name};
 use kilter_script::mold::{Historian, Mold, NoHistorian};
 use kilter_script::{EmbeddedProvider, Found, Note, Script, ScriptEnvironment, Scripts};
 use serde_json::json;
@@ -69,9 +69,7 @@ pub(crate) fn registry_with(session: &Session, jobs: Option<usize>) -> Result<Re
     for directory in session.global.include.iter().filter(is_missing) {
         output::warning(format_args!("{}: there is no such provider directory", directory.display()));
     }
-    let mut directories = session.global.include.clone();
-    directories.extend(usual_directories());
-    let providers = collect(session, &Search { directories, libexec: Vec::new(), jobs, verify_suitability: true })?;
+    let providers = all(session, jobs)?;
     for note in &providers.notes {
         match note.level {
             Level::Warning | Level::Err => output::warning(note),
@@ -80,6 +78,16 @@ pub(crate) fn registry_with(session: &Session, jobs: Option<usize>) -> Result<Re
         }
     }
     Ok(providers.registry)
+}
+
+/// Returns all providers of the usual directories, and the notes about them.
+///
+/// # Errors
+/// If a signal has arrived.
+pub(crate) fn all(session: &Session, jobs: Option<usize>) -> Result<Providers, Exit> {
+    let mut directories = session.global.include.clone();
+    directories.extend(usual_directories());
+    collect(session, &Search { directories, libexec: Vec::new(), jobs, verify_suitability: true })
 }
 
 /// Returns the default directories.
@@ -95,7 +103,7 @@ pub(crate) fn collect(session: &Session, search: &Search) -> Result<Providers, E
     let native = kilter_native::native(Arc::clone(&session.world));
     let of_mold: Vec<Arc<dyn Provider>> = session.mold().map(|opened| of_mold(opened.mold())).unwrap_or_default();
     let environment = Arc::new(script_environment(session, search));
-    let Scripts { providers, mut notes } = scripts(session, search, &environment)?;
+    let Scripts { providers, transports, mut notes } = scripts(session, search, &environment)?;
     let is_taken = |provider: &dyn Provider| native.iter().chain(&of_mold).any(|one| is_same(one.as_ref(), provider));
     let (taken, scripts): (Vec<_>, Vec<_>) = providers.into_iter().partition(|one| is_taken(one.as_ref()));
     for provider in taken {
@@ -115,7 +123,13 @@ pub(crate) fn collect(session: &Session, search: &Search) -> Result<Providers, E
     let free = scripts.iter().map(|provider| Arc::clone(provider) as Arc<dyn Provider>);
     let all = native.iter().cloned().chain(of_mold.iter().cloned()).chain(free).chain(embedded);
     let registry = Registry::new(all).map_err(output::fail)?;
-    Ok(Providers { registry: session.record.decorate(registry).on_machine(session.host()), scripts, notes })
+    let transports = transports.into_iter().map(|one| one as Arc<dyn TransportType>).collect();
+    let registry = session.record.decorate(registry).on_machine(session.host()).with_transports(transports);
+    let registry = match session.device() {
+        Some(open) => registry.on_device(Arc::clone(&open.device)),
+        None => registry,
+    };
+    Ok(Providers { registry, scripts, notes })
 }
 
 /// Opens the directory of mold from the command line, if there is one.
@@ -272,6 +286,9 @@ pub(crate) fn find<'r>(registry: &'r Registry, type_name: &str) -> Result<&'r Ar
         Ok(at) => return Ok(registry.at(at)),
         Err(error @ ChoiceError::Ambiguous { .. }) => return Err(ambiguous(type_name, &error)),
         Err(ChoiceError::Contradiction(error)) => return Err(output::fail(error)),
+        Err(error @ (ChoiceError::NeedsDevice(_) | ChoiceError::NeedsMachine { .. })) => {
+            return Err(output::fail(error));
+        }
         Err(_) => {}
     }
     if let Some((type_name, name)) = type_name.rsplit_once("::").filter(|(of, _)| registry.schema(of).is_some()) {

@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 
 use crate::cli::Global;
 use crate::cli::Released;
+use crate::devices::{self, DeviceEntry, OpenDevice};
 use crate::exit::Exit;
 use crate::load::Received;
 use crate::mold::OpenedMold;
@@ -45,6 +46,9 @@ pub(crate) struct Session {
     /// Secrets of a compilation for another host; none if they are not kept.
     secrets: Mutex<Option<Vec<(Json, Value)>>>,
     mold: OnceLock<OpenedMold>,
+    /// Device of the command line.
+    device_entry: OnceLock<DeviceEntry>,
+    device: OnceLock<OpenDevice>,
     reports: OnceLock<Reports>,
     state_dir: Option<PathBuf>,
     /// This session, for code that outlives a borrow of it.
@@ -58,12 +62,23 @@ impl Session {
     /// If an option cannot be used; reported.
     pub(crate) fn open(global: &Global, record: RecordMode, command: &'static str) -> Result<Arc<Session>, Exit> {
         let trust = trust::policy(global)?;
-        let state_dir = state_dir(global);
-        let world = world::open(global, state_dir.clone(), &trust)?;
+        let device = global.device.as_deref().map(|name| devices::entry(global, name, &trust)).transpose()?;
+        let mut global = global.clone();
+        let mut state_dir = state_dir(&global);
+        if let Some(device) = &device {
+            global.hostname = Some(device.name.clone());
+            // A device has a lock, a journal and a history of its own.
+            state_dir = state_dir.map(|state_dir| state_dir.join("devices").join(&device.name));
+        }
+        let world = world::open(&global, state_dir.clone(), &trust)?;
         // A replay writes nothing.
         let log = global.channel3.as_deref().filter(|_| !record.is_replay());
         let channel3 = log.map(mold::open_log).transpose()?;
-        Ok(Session::new(global.clone(), record, trust, world, channel3.map(Arc::new), state_dir, command))
+        let session = Session::new(global, record, trust, world, channel3.map(Arc::new), state_dir, command);
+        if let Some(device) = device {
+            let _ = session.device_entry.set(device);
+        }
+        Ok(session)
     }
 
     /// Opens the session of a command line without these options: only the environment decides.
@@ -97,6 +112,8 @@ impl Session {
             received: OnceLock::new(),
             secrets: Mutex::new(None),
             mold: OnceLock::new(),
+            device_entry: OnceLock::new(),
+            device: OnceLock::new(),
             reports: OnceLock::new(),
             state_dir,
             me: me.clone(),
@@ -171,6 +188,21 @@ impl Session {
         let _ = self.mold.set(mold);
     }
 
+    /// Returns the device of the command line.
+    pub(crate) fn device_entry(&self) -> Option<&DeviceEntry> {
+        self.device_entry.get()
+    }
+
+    /// Returns the device of the session, if it is connected.
+    pub(crate) fn device(&self) -> Option<&OpenDevice> {
+        self.device.get()
+    }
+
+    /// Sets the device. Only a new session has none.
+    pub(crate) fn set_device(&self, device: OpenDevice) {
+        let _ = self.device.set(device);
+    }
+
     /// Returns the reports of the run, if the command line asks for any.
     pub(crate) fn reports(&self) -> Option<&Reports> {
         self.reports.get()
@@ -197,6 +229,7 @@ impl Session {
             .with_log(log)
             .with_interrupt(Interrupt::new(signals::raised(), None))
             .with_hostname(self.host())
+            .with_device(self.device().map(|open| &*open.device))
             .with_strictness(self.global.strict.into())
     }
 
@@ -218,6 +251,7 @@ impl Session {
 
     /// Ends the session: reports a failure of the log, and removes the files of a watch.
     pub(crate) fn close(&self) {
+        devices::close(self);
         if let Some(error) = self.channel3.as_ref().and_then(|log| log.failure()) {
             output::warning(format_args!("the log of channel 3 is incomplete: {error}"));
         }

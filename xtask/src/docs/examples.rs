@@ -56,8 +56,8 @@ fn failing_files(root: &Path, plan: PlanManifests<'_>) -> Vec<String> {
     sets.into_iter().filter_map(failed).collect()
 }
 
-/// Directory of providers, which are no manifests.
-const PROVIDERS: &str = "examples/providers";
+/// Directories of providers, which are no manifests, and of manifests for devices, which tests plan.
+const WITHOUT_MANIFESTS: [&str; 2] = ["examples/providers", "examples/devices"];
 
 /// Returns the sets of manifests that are planned together.
 fn sets(root: &Path) -> Vec<Vec<PathBuf>> {
@@ -65,7 +65,8 @@ fn sets(root: &Path) -> Vec<Vec<PathBuf>> {
     let is_manifest = |path: &PathBuf| {
         let extension = path.extension().and_then(|extension| extension.to_str());
         let is_text = matches!(extension, Some("yaml" | "yml" | "json"));
-        !path.starts_with(PROVIDERS) && (is_text || is_executable(&root.join(path)))
+        !WITHOUT_MANIFESTS.iter().any(|directory| path.starts_with(directory))
+            && (is_text || is_executable(&root.join(path)))
     };
     for path in files_below(root, Path::new("examples")).into_iter().filter(is_manifest) {
         match path.components().count() {

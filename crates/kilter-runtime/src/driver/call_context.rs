@@ -154,6 +154,7 @@ impl CallContext<'_> {
             .with_outlook(&*self.outlook)
             .with_var_dir(options.state_dir.as_ref().map(StateDir::path))
             .with_hostname(registry.hostname())
+            .with_device(registry.device())
             .with_durability(options.durability)
             .with_strictness(options.strictness)
             .with_requested_attributes(lazy.of(self.provider));

@@ -8,7 +8,7 @@ use kilter_manifest::{
 };
 use kilter_model::expr::Lookup;
 use kilter_model::{Catalog, TypeSchema, Value};
-use kilter_provider::{Context, Durability, Provider, Registry, Strictness};
+use kilter_provider::{Context, Device, Durability, Provider, Registry, Strictness};
 use kilter_runtime::{Event, Mode, Observer, Options, Prepared, Report, ShutdownHandle, plan_of};
 
 /// A definition of the text, kept with the tests of definitions.
@@ -38,6 +38,11 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Site {
         Site { registry: Registry::new(providers).unwrap(), strictness: Strictness::Warning }
+    }
+
+    /// The same providers, which work on a device.
+    pub(crate) fn on(self, device: Device) -> Site {
+        Site { registry: self.registry.on_device(Arc::new(device)), ..self }
     }
 
     pub(crate) fn strict(self) -> Site {

@@ -9,14 +9,14 @@ use ecow::{EcoString, eco_format};
 use kilter_process::{Cancel, Capture, Confinement, Invocation, KillMode, Output};
 use kilter_provider::{Level, Redactor};
 
-use super::cache::{Cache, Described};
+use super::cache::{Cache, Described as DescribedText};
 use super::candidate::ExecutableFile;
 use super::{FoundScript, Note, trusted_text};
 use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
 use crate::exchange::ScriptCall;
 use crate::fault::Fault;
-use crate::metadata::{Metadata, Origin};
+use crate::metadata::{Metadata, Origin, TransportMetadata};
 use crate::simple::Simple;
 use crate::spoken::level;
 use crate::surroundings::ScriptEnvironment;
@@ -53,34 +53,47 @@ pub(super) fn look(
     }
 }
 
+/// Metadata of a script.
+pub(crate) enum Described {
+    /// The script is a provider.
+    Provider(Box<Metadata>),
+    /// The script is a transport with its providers.
+    Transport(Box<TransportMetadata>),
+}
+
 /// Parses the metadata of a script. Returns none if it is unusable, and the notes about it.
-pub(crate) fn read(script: &FoundScript) -> (Option<Metadata>, Vec<Note>) {
+pub(crate) fn read(script: &FoundScript) -> (Option<Described>, Vec<Note>) {
     let mut notes = script.notes.clone();
-    let parse = if script.file == script.path { Metadata::described } else { Metadata::parse };
-    let metadata = match &script.described {
-        Ok(text) => parse(text, &script.stem)
-            .map(|metadata| match script.is_cached {
-                true => Metadata { origin: Origin::Cached, ..metadata },
-                false => metadata,
-            })
-            .map_err(|faults| wrong(&faults)),
-        Err(why) => Err(eco_format!("not used: {why}")),
-    };
-    match metadata {
-        Ok(metadata) => {
-            let odd = metadata.warnings.iter();
-            notes.extend(odd.map(|odd| Note {
+    match parsed(script) {
+        Ok(described) => {
+            let warnings = match &described {
+                Described::Provider(metadata) => &metadata.warnings,
+                Described::Transport(metadata) => &metadata.warnings,
+            };
+            notes.extend(warnings.iter().map(|odd| Note {
                 file: script.file.clone(),
                 level: Level::Notice,
                 message: eco_format!("{odd}"),
             }));
-            (Some(metadata), notes)
+            (Some(described), notes)
         }
         Err(why) => {
             notes.push(Note::warning(&script.file, why));
             (None, notes)
         }
     }
+}
+
+fn parsed(script: &FoundScript) -> Result<Described, EcoString> {
+    let text = script.described.as_ref().map_err(|why| eco_format!("not used: {why}"))?;
+    if TransportMetadata::is_in(text) {
+        let metadata = TransportMetadata::parse(text, &script.stem).map_err(|faults| wrong(&faults))?;
+        return Ok(Described::Transport(Box::new(metadata)));
+    }
+    let parse = if script.file == script.path { Metadata::described } else { Metadata::parse };
+    let metadata = parse(text, &script.stem).map_err(|faults| wrong(&faults))?;
+    let origin = if script.is_cached { Origin::Cached } else { metadata.origin };
+    Ok(Described::Provider(Box::new(Metadata { origin, ..metadata })))
 }
 
 fn wrong(faults: &[Fault]) -> EcoString {
@@ -97,7 +110,7 @@ fn described(
     surroundings: &ScriptEnvironment,
     watch: &ConfinementReporter,
     notes: &mut Vec<Note>,
-) -> (Described, bool) {
+) -> (DescribedText, bool) {
     let cache = cache.map(|directory| Cache::new(directory, candidate, surroundings));
     if let Some((known, left)) = cache.as_ref().and_then(Cache::get) {
         return (known.map_err(|why| remembered(&why, left)), true);
@@ -128,7 +141,7 @@ fn ask(
     surroundings: &ScriptEnvironment,
     watch: &ConfinementReporter,
     notes: &mut Vec<Note>,
-) -> Described {
+) -> DescribedText {
     let limits = &surroundings.limits;
     let base = surroundings.invocation(&candidate.path);
     let base = Invocation { deadline: Some(limits.describe), stdout: Capture::AtMost(MAX_METADATA_BYTES), ..base };

@@ -19,7 +19,7 @@ use crate::surroundings::ScriptEnvironment;
 
 use candidate::ExecutableFile;
 
-pub(crate) use describe::read;
+pub(crate) use describe::{Described, read};
 
 /// Maximum number of scripts that describe themselves concurrently.
 const DESCRIBING: usize = 8;

@@ -134,7 +134,7 @@ fn named(
 }
 
 /// Reads a default. A text attribute may have an unquoted default.
-fn default(data_type: &DataType, node: &Node) -> Value {
+pub(super) fn default(data_type: &DataType, node: &Node) -> Value {
     let value = node.value();
     let written = node.text().filter(|_| data_type.check(&value).is_err());
     let value = written.and_then(|text| data_type.parse_word(text).ok()).unwrap_or(value);
@@ -142,7 +142,7 @@ fn default(data_type: &DataType, node: &Node) -> Value {
 }
 
 /// Reads a data type in libral's or kilter's notation.
-fn data_type(attribute: &Node, reader: &mut MetadataReader) -> DataType {
+pub(super) fn data_type(attribute: &Node, reader: &mut MetadataReader) -> DataType {
     let Some(node) = attribute.get("type") else { return DataType::text() };
     let Some(text) = node.text() else {
         let hint = match node.kind {

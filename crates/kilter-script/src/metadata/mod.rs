@@ -9,6 +9,7 @@ mod mold;
 mod owned;
 pub(crate) mod owns;
 mod read;
+mod transport;
 
 #[cfg(test)]
 mod tests;
@@ -92,6 +93,8 @@ pub struct Metadata {
     pub watches: Vec<identities::WatchRule>,
     /// Schema of the type. Unknown keys are in [`TypeSchema::extra`] and in that of the attributes.
     pub schema: TypeSchema,
+    /// Name of the transport through which the provider works. None for a provider that is a program itself.
+    pub transport: Option<EcoString>,
     /// Valid constructs that are probably unintended.
     pub warnings: Vec<Fault>,
     /// Origin of the metadata.
@@ -196,6 +199,7 @@ impl Metadata {
 }
 
 pub(crate) use read::mebibytes;
+pub use transport::TransportMetadata;
 
 /// Parses a YAML text as a value.
 pub(crate) fn value(text: &str) -> Result<Value, Fault> {

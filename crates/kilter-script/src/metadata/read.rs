@@ -54,8 +54,10 @@ const LARGEST_OUTPUT: i64 = 1024;
 /// Collector of faults and warnings.
 #[derive(Default)]
 pub(super) struct MetadataReader {
-    faults: Vec<Fault>,
-    warnings: Vec<Fault>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<Fault>,
+    /// True for the providers of a transport. Their convention is `json`, and the transport decides their suitability.
+    pub(super) is_remote: bool,
 }
 
 impl MetadataReader {
@@ -140,17 +142,18 @@ pub(super) fn read(text: &str, stem: &str, origin: Origin) -> Result<Metadata, V
         let invoke = provider.get("invoke").unwrap_or(provider);
         reader.fault_with(invoke, "the convention mold has no word for a script to describe itself", hint);
     }
-    let MetadataReader { mut faults, mut warnings } = reader;
+    let MetadataReader { mut faults, mut warnings, .. } = reader;
     faults.sort_by_key(|fault| fault.at);
     warnings.sort_by_key(|fault| fault.at);
     if faults.is_empty() { Ok(Metadata { warnings, origin, ..metadata }) } else { Err(faults) }
 }
 
-fn of_provider(provider: &Node, stem: &str, reader: &mut MetadataReader) -> Metadata {
+pub(super) fn of_provider(provider: &Node, stem: &str, reader: &mut MetadataReader) -> Metadata {
     let convention = convention(provider, reader);
     let (actions, one_time) = actions::read(provider, convention, reader);
     let suitable = match provider.get("suitable") {
         Some(node) => conditions::read("suitable", node, Joined::And, reader),
+        None if reader.is_remote => Condition::Constant(true),
         None => {
             reader.fault_with(provider, "`suitable` is missing", "write `suitable: true`, or when it can be used");
             Condition::Constant(false)
@@ -199,12 +202,19 @@ fn of_provider(provider: &Node, stem: &str, reader: &mut MetadataReader) -> Meta
         timeout,
         output,
         schema,
+        transport: None,
         warnings: Vec::new(),
         origin: Origin::Beside,
     }
 }
 
 fn convention(provider: &Node, reader: &mut MetadataReader) -> ConventionName {
+    if reader.is_remote {
+        if let Some(node) = provider.get("invoke").filter(|node| node.text().is_none_or(|text| text != "json")) {
+            reader.fault(node, "a provider of a transport has the convention json");
+        }
+        return ConventionName::Json;
+    }
     let found = reader.required(provider, "invoke", "the conventions are simple, json and mold");
     match found.and_then(Node::text).map(|text| text.as_str()) {
         Some("simple") | None => ConventionName::Simple,
@@ -219,7 +229,7 @@ fn convention(provider: &Node, reader: &mut MetadataReader) -> ConventionName {
 }
 
 /// Reads the name of the provider. Ignores a name that is not a text, as libral does.
-fn name(provider: &Node, stem: &str, reader: &mut MetadataReader) -> EcoString {
+pub(super) fn name(provider: &Node, stem: &str, reader: &mut MetadataReader) -> EcoString {
     let given = provider.get("name").filter(|node| matches!(node.kind, YamlKind::Scalar { .. }));
     let name = given.and_then(Node::text).cloned().unwrap_or_else(|| stem.into());
     let is_name =
@@ -232,7 +242,7 @@ fn name(provider: &Node, stem: &str, reader: &mut MetadataReader) -> EcoString {
     name
 }
 
-fn timeout(node: &Node, reader: &mut MetadataReader) -> Option<Duration> {
+pub(super) fn timeout(node: &Node, reader: &mut MetadataReader) -> Option<Duration> {
     let seconds = node.value().as_integer().filter(|seconds| (1..=LONGEST_TIMEOUT).contains(seconds));
     if seconds.is_none() {
         reader.fault(
@@ -292,6 +302,9 @@ fn schema(
     schema.extra = reader.extra(provider, &known);
     if actions.find {
         schema.features.push(Feature::SimpleGetFilter);
+    }
+    if reader.is_remote {
+        schema.features.push(Feature::RemoteResource);
     }
     if actions.refresh && !is_of_mold {
         schema.features.push(Feature::Refresh);

@@ -132,6 +132,7 @@ fn metadata_of(mut schema: TypeSchema, words: Option<&[EcoString]>, manner: Scri
         owns: None,
         watches: Vec::new(),
         schema,
+        transport: None,
         warnings: Vec::new(),
         origin: Origin::Beside,
     }

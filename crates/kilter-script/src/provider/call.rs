@@ -10,6 +10,7 @@ use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
 use crate::convention::size::MemoryBudget;
 use crate::convention::{ConventionName, ProtocolError, Reply, Request};
+use crate::coprocess::ScriptConnection;
 use crate::exchange::{ScriptCall, cancel};
 use crate::secrets::{self, BufferedLines, has_secrets};
 use crate::spoken::StderrForwarder;
@@ -63,7 +64,9 @@ impl ScriptProvider {
             _ => Some(self.turns.to_read(self.metadata.parallel)),
         };
         let type_name = self.metadata.schema.name.as_str();
-        let seal = given(request);
+        let connection = self.connection(cx).map_err(|why| self.error(request, Cause::NoTransport(why), None))?;
+        let seal =
+            connection.map_or_else(|| given(request), |connection| given(request).and(connection.seal().clone()));
         let tell = |level: Level, message: &str| cx.log(level, type_name, subject(request), message);
         // A script may repeat secrets from its input, and print secrets of its answer.
         let (tells_secrets, held) = (self.tells_secrets(request), BufferedLines::default());
@@ -74,8 +77,13 @@ impl ScriptProvider {
         // kilter's own remarks contain no secrets of the answer, so they are logged immediately. They may be
         // the only message.
         let remark = |level: Level, message: &str| tell(level, &seal.redact(message.into()));
-        let invocation = self.surroundings.introducing(invocation);
-        let invocation = self.surroundings.keeping(invocation, &self.keeps, |why| remark(Level::Warning, why));
+        let invocation = match connection {
+            None => {
+                let invocation = self.surroundings.introducing(invocation);
+                self.surroundings.keeping(invocation, &self.keeps, |why| remark(Level::Warning, why))
+            }
+            Some(_) => invocation,
+        };
         let mut spoken = StderrForwarder::new(self.surroundings.limits.error, Level::Warning, &seal, &log);
         let exchange = ScriptCall {
             type_name,
@@ -86,10 +94,14 @@ impl ScriptProvider {
             invocation: &invocation,
             seal: &seal,
         };
-        let finished = self.surroundings.exchanges.run(&exchange, Some(cancel(cx)), &mut |event| {
+        let mut observer = |event: Event<'_>| {
             spoken.observe(&event);
             observe(&event);
-        });
+        };
+        let finished = match connection {
+            None => self.surroundings.exchanges.run(&exchange, Some(cancel(cx)), &mut observer),
+            Some(connection) => connection.run(cx, &exchange, &mut observer),
+        };
         let finished = finished.map_err(|error| {
             held.tell(Some(&Redactor::default()), &tell);
             self.error(request, Cause::NotStarted(error), None)
@@ -105,6 +117,16 @@ impl ScriptProvider {
         let last_words = last_words(&finished, seal.as_ref());
         let is_success = finished.status.is_success();
         Ok((reply, AnsweredCall { action, status, is_success, last_words, seal: seal.unwrap_or_default() }))
+    }
+
+    /// Returns the connection through which the provider works. None for a provider that is a program itself.
+    fn connection<'a>(&self, cx: &Context<'a>) -> Result<Option<&'a ScriptConnection>, EcoString> {
+        let Some(transport) = &self.metadata.transport else { return Ok(None) };
+        let connection = cx.transport().map_err(|error| error.message)?;
+        match connection.as_any().downcast_ref::<ScriptConnection>() {
+            Some(connection) if connection.transport() == transport => Ok(Some(connection)),
+            _ => Err(eco_format!("the type works through the transport `{transport}`, and the device has another one")),
+        }
     }
 
     /// Returns true if the answer may contain secrets that are unknown before it is parsed.

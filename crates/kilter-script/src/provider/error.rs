@@ -48,6 +48,9 @@ pub(super) enum Cause {
     /// The convention cannot represent the request.
     #[error(transparent)]
     Refused(Refusal),
+    /// There is no connection to the device.
+    #[error("{0}")]
+    NoTransport(EcoString),
     /// The script could not be started.
     #[error("{}", .0.with_sources())]
     NotStarted(SpawnError),

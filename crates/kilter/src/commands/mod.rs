@@ -32,6 +32,7 @@ use clap::error::ErrorKind;
 use kilter_recording::RecordMode;
 
 use crate::cli::{Cli, Command, Global};
+use crate::devices::{self, DeviceEntry, DeviceUse};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, providers, remote};
@@ -45,6 +46,9 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
             Err(exit) => return exit,
         };
         if let Err(exit) = providers::open_mold(&session) {
+            return exit;
+        }
+        if let Some(Err(exit)) = session.device_entry().map(|entry| on_device(entry, &session, &cli.command)) {
             return exit;
         }
         let exit = command(&session);
@@ -85,6 +89,18 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
             Some((global, line)) => in_session_of(&global, &|session| complete::run(&line, session)),
             None => Exit::Done,
         },
+    }
+}
+
+/// Connects to the device of the command line, if the command needs it.
+fn on_device(entry: &DeviceEntry, session: &Session, command: &Command) -> Result<(), Exit> {
+    match DeviceUse::of(command) {
+        DeviceUse::Connected if session.mold().is_none() => devices::open(session, entry),
+        DeviceUse::Stored => Ok(()),
+        _ => {
+            let hint = "a device supports plan, apply, check, get, set, facts, history and blame";
+            Err(output::fail_with("this command does not work with --on", [hint]))
+        }
     }
 }
 

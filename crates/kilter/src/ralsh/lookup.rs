@@ -3,6 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
+use kilter_model::Feature;
 use kilter_provider::{ChoiceError, Level, Provider, Suitability};
 
 use super::args::Args;
@@ -58,7 +59,8 @@ pub(super) fn source(providers: &Providers, provider: &dyn Provider) -> String {
 
 /// Returns the providers that are suitable here, sorted by name.
 pub(super) fn suitable(providers: &Providers) -> Vec<&dyn Provider> {
-    let all = providers.registry.iter().filter(|provider| provider.suitable().is_suitable());
+    let is_local = |provider: &dyn Provider| !provider.schema().has(Feature::RemoteResource);
+    let all = providers.registry.iter().filter(|one| is_local(one.as_ref()) && one.suitable().is_suitable());
     let mut suitable: Vec<&dyn Provider> = all.map(|provider| provider.as_ref() as &dyn Provider).collect();
     suitable.sort_by_cached_key(|provider| qualified(*provider));
     suitable
@@ -89,6 +91,9 @@ pub(super) fn find<'p>(providers: &'p Providers, name: &str) -> Result<&'p dyn P
         }
         Err(ChoiceError::Type(_)) => return Err(unknown(name)),
         Err(ChoiceError::Contradiction(error)) => return Err(Error::failed(error)),
+        Err(error @ (ChoiceError::NeedsDevice(_) | ChoiceError::NeedsMachine { .. })) => {
+            return Err(Error::failed(error));
+        }
     };
     match provider.suitable() {
         Suitability::Suitable => Ok(provider),

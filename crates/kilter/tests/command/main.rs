@@ -14,6 +14,7 @@ mod composite;
 mod config;
 mod confirmation;
 mod contested;
+mod devices;
 mod embedded;
 mod encrypted;
 mod etcd;

@@ -65,6 +65,11 @@ use kilter_recording::RecordMode;
 
 use crate::config::ConfigRefusal;
 
+/// Returns the words of the command line after the name of the program.
+fn words() -> Vec<String> {
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 fn main() -> ExitCode {
     panics::install_panic_hook();
     signals::set_up();
@@ -80,14 +85,12 @@ fn main() -> ExitCode {
             match devices::named(&cli.global) {
                 Err(exit) => return exit.into(),
                 Ok(mut names) if names.len() == 1 => cli.global.device = names.pop(),
-                Ok(_) => {}
+                Ok(names) if names.is_empty() => {}
+                Ok(names) => return devices::run_on_each(&cli, &names, words()).into(),
             }
             match cli.global.remote.on.is_empty() || cli.global.device.is_some() {
                 true => commands::run(&cli, &RecordMode::Live).into(),
-                false => {
-                    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-                    remote::run(&cli, words.collect()).into()
-                }
+                false => remote::run(&cli, words()).into(),
             }
         }
         Err(ConfigRefusal::Words(refused)) => commands::refuse(&refused).into(),

@@ -12,7 +12,8 @@ use kilter_remote::BecomeMethod;
 pub(crate) struct RemoteArgs {
     /// Run the command on these hosts over ssh instead of this machine: names of hosts and groups with patterns, such
     /// as `web1,db*` or `web:!web3`, or a condition, such as `"web" in groups && facts.os.family == "debian"`;
-    /// repeatable. A host in no inventory is written as for ssh, such as `ops@10.0.0.7:2222`
+    /// repeatable. A host in no inventory is written as for ssh, such as `ops@10.0.0.7:2222`. Or names of devices
+    /// in the device configuration, such as `switch1,switch2`
     #[arg(long, global = true, value_name = "HOSTS")]
     pub(crate) on: Vec<String>,
     /// With --on: the inventory, a file, a directory or a program [default: /etc/kilter/inventory.yaml]

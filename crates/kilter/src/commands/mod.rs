@@ -97,10 +97,7 @@ fn on_device(entry: &DeviceEntry, session: &Session, command: &Command) -> Resul
     match DeviceUse::of(command) {
         DeviceUse::Connected if session.mold().is_none() => devices::open(session, entry),
         DeviceUse::Stored => Ok(()),
-        _ => {
-            let hint = "a device supports plan, apply, check, get, set, facts, history and blame";
-            Err(output::fail_with("this command does not work with --on", [hint]))
-        }
+        _ => Err(devices::unsupported()),
     }
 }
 

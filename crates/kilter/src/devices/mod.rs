@@ -2,6 +2,7 @@
 
 mod config;
 mod hocon;
+mod many;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -21,6 +22,7 @@ use crate::trust::refusal;
 use crate::{output, paths, providers, signals, trust};
 
 pub(crate) use config::DeviceEntry;
+pub(crate) use many::run_on_each;
 
 /// Maximum size of `device.conf` in bytes.
 const MAX_CONFIG_BYTES: u64 = 4 << 20;
@@ -88,6 +90,12 @@ pub(crate) fn named(global: &Global) -> Result<Vec<String>, Exit> {
         }
         _ => Ok(devices),
     }
+}
+
+/// Refuses a command that does not work on devices.
+pub(crate) fn unsupported() -> Exit {
+    let hint = "a device supports plan, apply (without --confirm-within), check, get, set, facts, history and blame";
+    output::fail_with("this command does not work on devices", [hint])
 }
 
 /// Returns the configuration of a device.

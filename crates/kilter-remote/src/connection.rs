@@ -272,7 +272,13 @@ impl Connection {
         let frame = loop {
             let is_failed = self.received.first() == Some(&b'k') && self.marked_line(marker).is_some();
             if is_failed || self.is_ended && self.received.is_empty() {
-                return Err(OpenError::Program(self.complaint_or("it was damaged on the way, or the disk is full")));
+                let why = self.complaint_or("it was damaged on the way, or the disk is full");
+                return Err(OpenError::Program(match found.cached {
+                    Cached::NoDirectory => {
+                        format!("no directory there allows the execution of programs, and perl failed: {why}")
+                    }
+                    _ => why,
+                }));
             }
             if self.received.first() != Some(&b'k') {
                 match frame::take(&mut self.received) {

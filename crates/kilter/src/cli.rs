@@ -38,7 +38,7 @@ const GENERAL: &str = "General options";
 /// A manifest declares resources (files, users, commands and so on), each written `type[title]`. `plan`
 /// shows what would change, `apply` changes it. Every resource can be read and changed from the
 /// shell as well.
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(
     name = "kilter",
     version,
@@ -119,7 +119,7 @@ pub(crate) struct Global {
 }
 
 /// The commands.
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
     /// Bring the machine to the state that a manifest declares, once
     #[command(after_help = examples::APPLY)]

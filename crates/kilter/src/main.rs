@@ -88,7 +88,8 @@ fn main() -> ExitCode {
                 Ok(names) if names.is_empty() => {}
                 Ok(names) => return devices::run_on_each(&cli, &names, words()).into(),
             }
-            match cli.global.remote.on.is_empty() || cli.global.device.is_some() {
+            let is_here = cli.global.remote.on.is_empty() && !remote::is_applied(&cli);
+            match is_here || cli.global.device.is_some() {
                 true => commands::run(&cli, &RecordMode::Live).into(),
                 false => remote::run(&cli, words()).into(),
             }

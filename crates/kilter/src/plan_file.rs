@@ -24,7 +24,7 @@ use crate::load::{KnownInputs, Loaded};
 use crate::output;
 use crate::output_file::{self, FileMode};
 
-pub(crate) use open::read;
+pub(crate) use open::{check, read};
 pub(crate) use provenance::{introduce, record_applied, written};
 pub(crate) use trust::signer;
 

@@ -1,11 +1,15 @@
 //! Inputs that another machine has compiled for this one.
 
+use std::time::Duration;
+
 use kilter_model::{Value, from_canonical_json, to_canonical_json_clear};
 use kilter_runtime::PlanInputs;
 use serde_json::{Map, Value as Json, json};
 
 use super::KnownInputs;
+use super::sources::{SecretsFrom, source_of};
 use crate::exit::Exit;
+use crate::session::Session;
 use crate::{output, plan_file};
 
 /// Texts, facts and variables of a run, and the secrets that the texts name.
@@ -34,6 +38,28 @@ impl Received {
             }
             _ => String::new(),
         }
+    }
+
+    /// Returns the descriptions of the sources of the secrets.
+    pub(crate) fn secret_sources(&self) -> Vec<Json> {
+        let secrets = self.0.get("secrets").and_then(Json::as_array).into_iter().flatten();
+        secrets.map(|secret| secret["source"].clone()).collect()
+    }
+
+    /// Reads secrets from these sources on this machine again.
+    ///
+    /// # Errors
+    /// If a source is none, or cannot be read; reported.
+    pub(crate) fn of_sources(sources: &[Json], session: &Session) -> Result<Received, Exit> {
+        let secret = |about: &Json| {
+            let source = source_of(about).ok_or_else(damaged)?;
+            let secrets = SecretsFrom { session, timeout: Duration::from_secs(60) };
+            let value = kilter_manifest::Secrets::resolve(&secrets, &source);
+            let value = value.map_err(|why| output::fail(format_args!("a secret cannot be read: {why}")))?;
+            Ok((about.clone(), value))
+        };
+        let secrets = sources.iter().map(secret).collect::<Result<Vec<_>, Exit>>()?;
+        Ok(Received(Map::from_iter([("secrets".to_owned(), secrets_json(secrets))])))
     }
 
     /// Reads the document from standard input.

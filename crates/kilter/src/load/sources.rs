@@ -365,6 +365,25 @@ fn about(source: &SecretSource) -> serde_json::Value {
     }
 }
 
+/// Returns the source of a secret that is described as JSON; none if it is no description.
+pub(super) fn source_of(about: &serde_json::Value) -> Option<SecretSource> {
+    let text = |key: &str| about[key].as_str().map(EcoString::from);
+    if let Some(program) = about["encrypted"].as_str() {
+        let program = [EncryptionProgram::Age, EncryptionProgram::SystemdCreds]
+            .into_iter()
+            .find(|known| program_name(*known) == program)?;
+        let (from, path, option) = (text("from")?, text("file")?, text("option"));
+        return Some(SecretSource::Encrypted(EncryptedSecret { program, from, path, option }));
+    }
+    let words = || -> Option<_> {
+        about["command"].as_array()?.iter().map(|word| word.as_str().map(EcoString::from)).collect()
+    };
+    text("file")
+        .map(SecretSource::File)
+        .or_else(|| text("env").map(SecretSource::Env))
+        .or_else(|| words().map(SecretSource::Command))
+}
+
 impl SecretsFrom<'_> {
     fn fetch(&self, source: &SecretSource) -> Result<Value, String> {
         let bytes = match source {

@@ -100,7 +100,7 @@ fn believed(path: &Path, text: &str, verify: &[PathBuf], session: &Session) -> R
 }
 
 /// Verifies that a plan is complete, and that it was made here or signed with a trusted key.
-fn check(path: &Path, text: &str, verify: &[PathBuf], session: &Session) -> Result<SecretDigests, Exit> {
+pub(crate) fn check(path: &Path, text: &str, verify: &[PathBuf], session: &Session) -> Result<SecretDigests, Exit> {
     let shown = path.display();
     let state = session.state_dir()?;
     let key = match SealingKey::of(&state) {

@@ -13,6 +13,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::hosts::{Answer, Hosts};
 use super::plans::{self, Group, HostPlan, PLAN, Planned, Planner};
+use super::saved::{self, SavedPlan};
 use super::{ask, forward};
 use crate::cli::{ApplyArgs, Cli, Global, ManifestArgs, PlanArgs, Released, ReportFormat, RolloutArgs};
 use crate::exit::Exit;
@@ -28,8 +29,6 @@ const BETWEEN_CONFIRMATIONS: Duration = Duration::from_secs(1);
 /// Shows the plans of the hosts.
 pub(super) fn plan(cli: &Cli, args: &PlanArgs, words: &[String]) -> Exit {
     let refused = [
-        (args.output.is_some(), "--output"),
-        (args.sign.is_some(), "--sign"),
         (args.released != Released::Keep, "--released"),
         (!args.input.facts_dirs.is_empty(), "--facts-dir"),
         (args.reports.writes_files(), "--report"),
@@ -45,6 +44,7 @@ pub(super) fn plan(cli: &Cli, args: &PlanArgs, words: &[String]) -> Exit {
                 output::data(&format!("{:#}\n", plans::json(hosts, &plans)));
             }
         }
+        saved::write(hosts, &plans, args, session)?;
         Ok(exit_of_plans(&plans))
     })
 }
@@ -52,7 +52,6 @@ pub(super) fn plan(cli: &Cli, args: &PlanArgs, words: &[String]) -> Exit {
 /// Plans, asks, and applies exactly these plans.
 pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
     let refused = [
-        (!args.verify.is_empty(), "--verify"),
         (args.released != Released::Keep, "--released"),
         (args.detailed_exitcodes, "--detailed-exitcodes"),
         (!args.input.facts_dirs.is_empty(), "--facts-dir"),
@@ -68,8 +67,19 @@ pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
         );
     }
     let options = host_options(cli, words);
-    with_hosts(cli, "apply", |hosts, targets, session| {
-        let plans = planned(hosts, targets, session, &args.input, &options)?;
+    let saved = match saved_plans(cli, args) {
+        Ok(saved) => saved,
+        Err(exit) => return exit,
+    };
+    let mut cli = cli.clone();
+    if let (Some(saved), true) = (&saved, cli.global.remote.on.is_empty()) {
+        cli.global.remote.on = saved.iter().map(|saved| saved.host.clone()).collect();
+    }
+    with_hosts(&cli, "apply", |hosts, targets, session| {
+        let plans = match &saved {
+            Some(saved) => saved::plans(hosts, saved, session)?,
+            None => planned(hosts, targets, session, &args.input, &options)?,
+        };
         let is_human = args.format == ReportFormat::Human;
         if is_human || !args.rollout.yes {
             plans::show(hosts, &plans);
@@ -101,6 +111,29 @@ pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
     })
 }
 
+/// Reads the plans of a file, if the command applies one.
+fn saved_plans(cli: &Cli, args: &ApplyArgs) -> Result<Option<Vec<SavedPlan>>, Exit> {
+    let [path] = args.input.manifests.as_slice() else { return Ok(None) };
+    if !saved::is_applied(cli) {
+        return match args.verify.is_empty() {
+            true => Ok(None),
+            false => Err(output::fail("`--verify` is for plans, and a manifest was given")),
+        };
+    }
+    let session = Session::open(&local(cli), RecordMode::Live, "apply")?;
+    let saved = saved::read(path, &args.verify, &session)?;
+    match saved.is_empty() {
+        true => Err(output::fail(format_args!("{} has no changes for any host", path.display()))),
+        false => Ok(Some(saved)),
+    }
+}
+
+/// Returns the options for this machine.
+fn local(cli: &Cli) -> Global {
+    // These options are for the hosts.
+    Global { state_dir: None, world: None, hostname: None, ..cli.global.clone() }
+}
+
 /// Refuses options that have no meaning here.
 fn refuse(options: &[(bool, &str)]) -> Result<(), Exit> {
     match options.iter().find(|(is_given, _)| *is_given) {
@@ -116,8 +149,7 @@ fn with_hosts(
     work: impl FnOnce(&Hosts, &[Arc<Target>], &Session) -> Result<Exit, Exit>,
 ) -> Exit {
     let done = || {
-        // These options are for the hosts.
-        let global = Global { state_dir: None, world: None, hostname: None, ..cli.global.clone() };
+        let global = local(cli);
         let session = Session::open(&global, RecordMode::Live, word)?;
         let (hosts, targets) = super::hosts(&global.remote)?;
         let exit = work(&hosts, &targets, &session);

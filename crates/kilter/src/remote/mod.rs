@@ -6,6 +6,7 @@ mod foreign;
 mod forward;
 mod hosts;
 mod plans;
+mod saved;
 mod targets;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::cli::{Cli, Command, RemoteArgs, ServeArgs};
 use crate::exit::Exit;
 use crate::{output, signals};
 use hosts::Hosts;
+pub(crate) use saved::is_applied;
 use targets::HostSelection;
 
 /// Runs a command on other hosts. `words` are the words of the command line after the name of the program.

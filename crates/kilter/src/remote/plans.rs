@@ -41,6 +41,8 @@ pub(super) struct Planned {
     pub(super) plan: Vec<u8>,
     /// Standard input for its apply: the secrets; empty if there are none.
     pub(super) secrets: String,
+    /// Descriptions of the sources of the secrets.
+    pub(super) sources: Vec<Json>,
 }
 
 /// Maker of the plans of several hosts.
@@ -76,7 +78,12 @@ impl Planner<'_> {
         let text = without_duration(&String::from_utf8_lossy(&stdout));
         match (finished.code, finished.files.into_iter().next()) {
             (0, _) => Ok(HostPlan::Unchanged(text)),
-            (2, Some((_, plan))) => Ok(HostPlan::Changes(Planned { text, plan, secrets: received.secrets_text() })),
+            (2, Some((_, plan))) => Ok(HostPlan::Changes(Planned {
+                text,
+                plan,
+                secrets: received.secrets_text(),
+                sources: received.secret_sources(),
+            })),
             (code, _) => Err(HostPlan::Failed(failure(code, &stdout, &stderr))),
         }
     }

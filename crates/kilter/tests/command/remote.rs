@@ -188,6 +188,31 @@ fn plan_of_hosts_is_applied_exactly() {
 }
 
 #[test]
+fn saved_plan_of_hosts_is_applied_later() {
+    let sshd = Sshd::start();
+    let site = site(&sshd);
+    let made = sshd.place.path().join("made");
+    let file = sshd.path("site.plan");
+    let plan = sshd.kilter("h1,h2", &["plan", &site, "-o", &file]);
+    assert!(plan.code == 2 && plan.stderr.contains("is written to"), "{}", plan.stderr);
+    let text = content(file.as_ref());
+    assert!(!text.contains("planted-secret"));
+    std::fs::write(sshd.path("changed.plan"), text.replacen("h2", "h3", 1)).unwrap();
+    let changed = sshd.kilter("h3", &["apply", "--yes", &sshd.path("changed.plan")]);
+    assert!(changed.code == 1 && changed.stderr.contains("was changed after it was made"), "{}", changed.stderr);
+    let other = sshd.kilter("h3", &["apply", "--yes", &file]);
+    assert!(other.code == 1 && other.stderr.contains("has no plan of h3"), "{}", other.stderr);
+    assert!(!made.exists());
+    // The manifest of the plan counts, not the present one.
+    std::fs::write(&site, "resources: {}\n").unwrap();
+    let config = sshd.path("ssh_config");
+    let applied = sshd.place.run(&["--ssh-config", &config, "--parallel", "1", "apply", "--yes", &file]);
+    assert_eq!(applied.code, 0, "{} {}", applied.stdout, applied.stderr);
+    assert!(applied.stderr.contains("2 hosts: 2 applied"), "{}", applied.stderr);
+    assert_eq!(content(&made.join("pw")), "planted-secret");
+}
+
+#[test]
 fn problem_of_a_manifest_ends_before_any_change() {
     let sshd = Sshd::start();
     let bad = sshd.place.file("bad.yaml", "resources:\n  file[/x]: {contnt: a}\n");

@@ -21,6 +21,9 @@ const MAX_BANNER: usize = 1 << 20;
 /// Number of bytes of the error output that are kept for messages.
 const MAX_COMPLAINT: usize = 4096;
 
+/// Maximum size of a returned file in bytes.
+const MAX_RETURNED: usize = 256 << 20;
+
 /// Interval of signs of life during a command.
 const ALIVE: Duration = Duration::from_secs(15);
 
@@ -326,7 +329,10 @@ impl Connection {
                     Kind::Stderr => output(Stream::Stderr, &frame.payload),
                     Kind::Alive => {}
                     Kind::Content => match finished.files.last_mut() {
-                        Some((_, content)) => content.extend_from_slice(&frame.payload),
+                        Some((_, content)) if content.len() + frame.payload.len() <= MAX_RETURNED => {
+                            content.extend_from_slice(&frame.payload);
+                        }
+                        Some(_) => return Err(LinkError("the host returns more than 256 MiB".to_owned())),
                         None => return Err(frame::damaged().into()),
                     },
                     Kind::Message => {
@@ -336,8 +342,10 @@ impl Connection {
                             return Ok(finished);
                         }
                         match returned(&message, &call.returns) {
-                            Some(name) => finished.files.push((name, Vec::new())),
-                            None => return Err(self.failure(&message)),
+                            Some(name) if finished.files.len() < call.returns.len() => {
+                                finished.files.push((name, Vec::new()))
+                            }
+                            _ => return Err(self.failure(&message)),
                         }
                     }
                 }

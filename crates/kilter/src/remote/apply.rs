@@ -11,7 +11,7 @@ use kilter_recording::RecordMode;
 use kilter_remote::Call;
 use serde_json::{Map, Value as Json, json};
 
-use super::hosts::{Answer, Hosts};
+use super::hosts::{Answer, Hosts, keep};
 use super::plans::{self, Group, HostPlan, PLAN, Planned, Planner};
 use super::saved::{self, SavedPlan};
 use super::{ask, forward};
@@ -335,10 +335,7 @@ impl Rollout<'_> {
         let finished = std::thread::scope(|scope| {
             let mut is_waiting = false;
             let finished = self.hosts.call_streaming(host, &call, &mut |stream, bytes| {
-                match stream {
-                    Stream::Stdout => stdout.extend_from_slice(bytes),
-                    _ => stderr.extend_from_slice(bytes),
-                }
+                keep(if stream == Stream::Stdout { &mut stdout } else { &mut stderr }, bytes);
                 if !is_waiting && String::from_utf8_lossy(&stderr).contains(WAITS) {
                     is_waiting = true;
                     scope.spawn(|| self.confirm(host, &is_over));

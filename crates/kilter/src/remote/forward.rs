@@ -5,7 +5,7 @@ use kilter_remote::Call;
 use serde_json::{Map, Value as Json, json};
 
 use super::foreign;
-use super::hosts::{Answer, Hosts};
+use super::hosts::{Answer, Hosts, keep};
 use crate::cli::{Cli, Command, RemoteArgs};
 use crate::exit::Exit;
 use crate::output;
@@ -81,7 +81,7 @@ fn several_streaming(hosts: &Hosts, call: &Call) -> Exit {
         let mut lines = [Vec::new(), Vec::new()];
         let finished = hosts.call_streaming(host, call, &mut |stream, bytes| {
             let pending = &mut lines[usize::from(stream != Stream::Stdout)];
-            pending.extend_from_slice(bytes);
+            keep(pending, bytes);
             while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = pending.drain(..=end).collect();
                 let line = [format!("{}: ", hosts.name(host)).as_bytes(), &line].concat();

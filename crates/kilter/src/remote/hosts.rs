@@ -16,6 +16,9 @@ use crate::signals;
 /// Maximum number of connections that begin at the same time over one jump host. Servers refuse more.
 const MAX_OPENING: usize = 8;
 
+/// Maximum number of bytes of the output of a host that are kept.
+const MAX_OUTPUT: usize = 64 << 20;
+
 /// Result of a command on a host.
 #[derive(Debug)]
 pub(crate) enum Answer {
@@ -75,9 +78,8 @@ impl Hosts {
     /// Executes a command on a host, in its session.
     pub(super) fn call(&self, host: usize, call: &Call) -> Answer {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let answer = self.call_streaming(host, call, &mut |stream, bytes| match stream {
-            Stream::Stdout => stdout.extend_from_slice(bytes),
-            _ => stderr.extend_from_slice(bytes),
+        let answer = self.call_streaming(host, call, &mut |stream, bytes| {
+            keep(if stream == Stream::Stdout { &mut stdout } else { &mut stderr }, bytes);
         });
         match answer {
             Ok(finished) => Answer::Finished { finished, stdout, stderr },
@@ -154,6 +156,12 @@ impl Hosts {
             }
         });
     }
+}
+
+/// Adds output of a host, up to [`MAX_OUTPUT`]. The rest is dropped.
+pub(super) fn keep(output: &mut Vec<u8>, bytes: &[u8]) {
+    let room = MAX_OUTPUT.saturating_sub(output.len());
+    output.extend_from_slice(&bytes[..bytes.len().min(room)]);
 }
 
 /// Limit of the connections that begin at the same time, for each jump host.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -17,6 +17,7 @@ pub struct Binary {
     machine: String,
     digest: String,
     compressed: OnceLock<Vec<u8>>,
+    compression: Mutex<()>,
 }
 
 impl Binary {
@@ -44,7 +45,13 @@ impl Binary {
             }
         }
         let digest = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Binary { path, machine: machine.to_owned(), digest, compressed: OnceLock::new() })
+        Ok(Binary {
+            path,
+            machine: machine.to_owned(),
+            digest,
+            compressed: OnceLock::new(),
+            compression: Mutex::new(()),
+        })
     }
 
     /// Returns the SHA-256 in hexadecimal digits.
@@ -64,6 +71,8 @@ impl Binary {
 
     /// Returns the content, compressed with gzip.
     pub(crate) fn compressed(&self) -> io::Result<&[u8]> {
+        // Other sessions need the same bytes: they wait instead of a second compression.
+        let _one = self.compression.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(compressed) = self.compressed.get() {
             return Ok(compressed);
         }

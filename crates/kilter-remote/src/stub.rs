@@ -57,8 +57,8 @@ impl Found {
 /// Returns the script for a program with this digest. It is one line without quotes `'`, backslashes and exclamation
 /// marks, so that all login shells pass it on unchanged.
 ///
-/// The script enters the first directory that belongs to its user and allows the execution of programs. Nobody else
-/// can replace files there, because the current directory stays the same even if its path is exchanged. If the program is there,
+/// The script enters the first directory that belongs to its user, has mode 0700 and allows the execution of programs.
+/// Another user cannot replace files there, because the current directory stays the same even if its path is exchanged. If the program is there,
 /// the script becomes the program. Otherwise it obeys one line of its input.
 pub(crate) fn script(marker: &str, digest: &str) -> String {
     let mut script = String::from("umask 077;U=$(id -u);");
@@ -67,7 +67,7 @@ pub(crate) fn script(marker: &str, digest: &str) -> String {
         "if test $U = 0;then set -- \"$KILTER_CACHE_DIR\" /var/cache/kilter /var/lib/kilter/cache /root/.cache/kilter /dev/shm/kilter-0;\
          else set -- \"$KILTER_CACHE_DIR\" \"${XDG_CACHE_HOME:-$HOME/.cache}/kilter\" /var/tmp/kilter-$U /dev/shm/kilter-$U /tmp/kilter-$U;fi;\
          W=none;for d in \"$@\";do test \"$d\"||continue;mkdir -p \"$d\" 2>/dev/null;cd \"$d\" 2>/dev/null||continue;\
-         test -O .&&chmod 700 . 2>/dev/null||continue;\
+         test -O .||continue;case $(ls -ld .) in drwx------*);;*)continue;;esac;\
          if test -x ./kilter-$D;then W=cached;break;fi;\
          { echo : >x.$$&&chmod 700 x.$$&&./x.$$;} 2>/dev/null&&W=new;rm -f x.$$;test $W = new&&break;done;\
          echo \"$M $W $U $(uname -sm)\";\

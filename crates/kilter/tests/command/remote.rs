@@ -38,6 +38,7 @@ fn cache() -> PathBuf {
         .get_or_init(|| {
             let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("remote-cache");
             std::fs::create_dir_all(&cache).unwrap();
+            std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o700)).unwrap();
             // Sent once, before tests run at the same time.
             let place = Place::new();
             let mut command = place.command(&["--on", "local://", "facts", "kernel"]);

@@ -13,9 +13,9 @@ pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
 /// Length of the header: one byte for the kind, four for the length of the payload (big-endian).
 const HEADER: usize = 5;
 
-/// Kind of a frame.
+/// FrameKind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// A message: a JSON object.
     Message,
     /// Bytes of the content that the last message announces.
@@ -28,19 +28,19 @@ pub(crate) enum Kind {
     Alive,
 }
 
-impl Kind {
+impl FrameKind {
     fn byte(self) -> u8 {
         match self {
-            Kind::Message => b'm',
-            Kind::Content => b'c',
-            Kind::Stdout => b'o',
-            Kind::Stderr => b'e',
-            Kind::Alive => b'a',
+            FrameKind::Message => b'm',
+            FrameKind::Content => b'c',
+            FrameKind::Stdout => b'o',
+            FrameKind::Stderr => b'e',
+            FrameKind::Alive => b'a',
         }
     }
 
-    fn of(byte: u8) -> Option<Kind> {
-        [Kind::Message, Kind::Content, Kind::Stdout, Kind::Stderr, Kind::Alive]
+    fn of(byte: u8) -> Option<FrameKind> {
+        [FrameKind::Message, FrameKind::Content, FrameKind::Stdout, FrameKind::Stderr, FrameKind::Alive]
             .into_iter()
             .find(|kind| kind.byte() == byte)
     }
@@ -49,7 +49,7 @@ impl Kind {
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     pub(crate) payload: Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn damaged() -> io::Error {
 }
 
 /// Writes a frame.
-pub(crate) fn write(output: &mut dyn Write, kind: Kind, payload: &[u8]) -> io::Result<()> {
+pub(crate) fn write(output: &mut dyn Write, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
     for part in payload.chunks(MAX_PAYLOAD).chain(payload.is_empty().then_some(payload)) {
         let length = u32::try_from(part.len()).map_err(io::Error::other)?;
         let mut frame = Vec::with_capacity(HEADER + part.len());
@@ -83,7 +83,7 @@ pub(crate) fn write_message(output: &mut dyn Write, message: &Json) -> io::Resul
     let text = message.to_string();
     match text.len() {
         length if length > MAX_PAYLOAD => Err(io::Error::other("a message is larger than 1 MiB")),
-        _ => write(output, Kind::Message, text.as_bytes()),
+        _ => write(output, FrameKind::Message, text.as_bytes()),
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn write_message(output: &mut dyn Write, message: &Json) -> io::Resul
 pub(crate) fn take(received: &mut Vec<u8>) -> io::Result<Option<Frame>> {
     let Some((header, rest)) = received.split_first_chunk::<HEADER>() else { return Ok(None) };
     let [kind, length @ ..] = *header;
-    let kind = Kind::of(kind).ok_or_else(damaged)?;
+    let kind = FrameKind::of(kind).ok_or_else(damaged)?;
     let length = u32::from_be_bytes(length) as usize;
     if length > MAX_PAYLOAD {
         return Err(damaged());
@@ -121,7 +121,7 @@ pub(crate) fn read(input: &mut dyn Read) -> io::Result<Option<Frame>> {
         }
     }
     let [kind, length @ ..] = header;
-    let kind = Kind::of(kind).ok_or_else(damaged)?;
+    let kind = FrameKind::of(kind).ok_or_else(damaged)?;
     let length = u32::from_be_bytes(length) as usize;
     if length > MAX_PAYLOAD {
         return Err(damaged());
@@ -139,8 +139,8 @@ mod tests {
     fn frames_are_read_in_any_portions() {
         let mut bytes = Vec::new();
         write_message(&mut bytes, &serde_json::json!({ "a": 1 })).unwrap();
-        write(&mut bytes, Kind::Stdout, b"").unwrap();
-        write(&mut bytes, Kind::Content, &vec![7; MAX_PAYLOAD + 3]).unwrap();
+        write(&mut bytes, FrameKind::Stdout, b"").unwrap();
+        write(&mut bytes, FrameKind::Content, &vec![7; MAX_PAYLOAD + 3]).unwrap();
         let mut whole = Vec::new();
         let mut input = bytes.as_slice();
         while let Some(frame) = read(&mut input).unwrap() {

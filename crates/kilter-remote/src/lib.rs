@@ -1,8 +1,8 @@
 //! Sessions on other hosts.
 //!
-//! [`Connection::open`] starts `ssh` (or another [`Via`]) with a small script for the shell of the host. The script
+//! [`RemoteSession::open`] starts `ssh` (or another [`Via`]) with a small script for the shell of the host. The script
 //! finds this program in a cache on the host, or receives it, and becomes it. The program then executes
-//! [commands](Connection::call) with [`serve`] until the connection ends.
+//! [commands](RemoteSession::call) with [`serve`] until the connection ends.
 //!
 //! # Guarantees
 //! - The host needs a POSIX shell, and `head`, `gzip` and `sha256sum` for the first session. If no directory allows
@@ -15,16 +15,16 @@
 //! - If the connection is lost, a command ends on the host as after SIGTERM: after its step in flight.
 //! - The host cannot make the controller read or run anything. The controller bounds what it receives.
 //!
-//! *Start from* [`Destination`] and [`Connection`].
+//! *Start from* [`Destination`] and [`RemoteSession`].
 
 mod binary;
-mod connection;
 mod destination;
 mod frame;
 mod serve;
+mod session;
 mod stub;
 
 pub use binary::Binary;
-pub use connection::{Call, Connection, Finished, LinkError, OpenError, Settings};
 pub use destination::{Become, BecomeMethod, Destination, Password, Ssh, Via};
 pub use serve::serve;
+pub use session::{Finished, LinkError, OpenError, RemoteCall, RemoteSession, Settings};

@@ -12,8 +12,8 @@ use std::time::Duration;
 use kilter_process::{Cancel, Environment, Event, Invocation, Stream, run_observed};
 use serde_json::{Value as Json, json};
 
-use crate::connection::random_word;
-use crate::frame::{self, Frame, Kind, PROTOCOL};
+use crate::frame::{self, Frame, FrameKind, PROTOCOL};
+use crate::session::random_word;
 
 /// Maximum number of bytes of the files and the input of a command.
 const MAX_CONTENT: usize = 256 << 20;
@@ -52,7 +52,7 @@ pub fn serve(
     let (sender, frames) = channel();
     std::thread::Builder::new().name("controller".into()).spawn(move || receive(input, &sender, cancelled))?;
     frame::write_message(&mut output, &json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION") }))?;
-    let mut host = Host { frames, program, cancelled, directory: None };
+    let mut host = CommandServer { frames, program, cancelled, directory: None };
     host.serve(&mut output)
 }
 
@@ -68,8 +68,8 @@ fn receive(mut input: impl Read, sender: &Sender<io::Result<Frame>>, cancelled: 
             }
         };
         match frame.kind {
-            Kind::Alive => {}
-            Kind::Message if frame.message().is_ok_and(|message| message["cancel"] == true) => {
+            FrameKind::Alive => {}
+            FrameKind::Message if frame.message().is_ok_and(|message| message["cancel"] == true) => {
                 cancelled.store(true, Ordering::Release);
             }
             _ if sender.send(Ok(frame)).is_err() => break,
@@ -80,7 +80,7 @@ fn receive(mut input: impl Read, sender: &Sender<io::Result<Frame>>, cancelled: 
     cancelled.store(true, Ordering::Release);
 }
 
-struct Host<'a> {
+struct CommandServer<'a> {
     frames: Receiver<io::Result<Frame>>,
     program: &'a Path,
     cancelled: &'static AtomicBool,
@@ -93,7 +93,7 @@ enum Incoming {
     Stdin,
 }
 
-impl Host<'_> {
+impl CommandServer<'_> {
     fn serve(&mut self, output: &mut dyn Write) -> io::Result<()> {
         let mut stdin = Vec::new();
         let mut target = None;
@@ -101,7 +101,7 @@ impl Host<'_> {
         while let Ok(frame) = self.frames.recv() {
             let frame = frame?;
             match frame.kind {
-                Kind::Content => {
+                FrameKind::Content => {
                     size += frame.payload.len();
                     if size > MAX_CONTENT {
                         return refuse(output, "the files of a command are larger than 256 MiB");
@@ -115,7 +115,7 @@ impl Host<'_> {
                         return refuse(output, &format!("cannot store the files of the command: {error}"));
                     }
                 }
-                Kind::Message => {
+                FrameKind::Message => {
                     let message = frame.message()?;
                     if let Some(name) = message["file"].as_str() {
                         files += 1;
@@ -163,7 +163,7 @@ impl Host<'_> {
         let mut lost = None;
         let mut pass = |event: Event<'_>| {
             if let Event::Chunk { stream, bytes } = event {
-                let kind = if stream == Stream::Stdout { Kind::Stdout } else { Kind::Stderr };
+                let kind = if stream == Stream::Stdout { FrameKind::Stdout } else { FrameKind::Stderr };
                 // The command goes on without a reader, to the end of its current step.
                 if let Err(error) = frame::write(output, kind, bytes)
                     && lost.is_none()
@@ -194,7 +194,7 @@ impl Host<'_> {
         let Some(path) = self.directory.as_ref().and_then(|directory| directory.path(name)) else { return Ok(()) };
         let Ok(content) = fs::read(path) else { return Ok(()) };
         frame::write_message(output, &json!({ "file": name, "size": content.len() }))?;
-        frame::write(output, Kind::Content, &content)
+        frame::write(output, FrameKind::Content, &content)
     }
 
     /// Creates a file in the working directory.

@@ -32,16 +32,16 @@ pub(crate) enum Cached {
 
 /// First line of the script: what it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct HostReport {
     pub(crate) cached: Cached,
     pub(crate) system: String,
     pub(crate) machine: String,
     pub(crate) uid: String,
 }
 
-impl Found {
+impl HostReport {
     /// Parses the words after the marker.
-    pub(crate) fn parse(line: &str) -> Option<Found> {
+    pub(crate) fn parse(line: &str) -> Option<HostReport> {
         let mut words = line.split_whitespace();
         let cached = match words.next()? {
             "cached" => Cached::Yes,
@@ -50,7 +50,7 @@ impl Found {
             _ => return None,
         };
         let mut word = || words.next().map(str::to_owned);
-        Some(Found { uid: word()?, system: word()?, machine: word()?, cached })
+        Some(HostReport { uid: word()?, system: word()?, machine: word()?, cached })
     }
 }
 
@@ -124,9 +124,9 @@ mod tests {
 
     #[test]
     fn first_line_is_parsed() {
-        let found = Found::parse("new 1000 Linux x86_64").unwrap();
+        let found = HostReport::parse("new 1000 Linux x86_64").unwrap();
         assert_eq!((found.cached, found.uid.as_str(), found.machine.as_str()), (Cached::No, "1000", "x86_64"));
-        assert_eq!(Found::parse("failed"), None);
-        assert_eq!(Found::parse("new 1000"), None);
+        assert_eq!(HostReport::parse("failed"), None);
+        assert_eq!(HostReport::parse("new 1000"), None);
     }
 }

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use kilter_inventory::Target;
 use kilter_process::Stream;
 use kilter_recording::RecordMode;
-use kilter_remote::Call;
+use kilter_remote::RemoteCall;
 use serde_json::{Map, Value as Json, json};
 
-use super::hosts::{Answer, Hosts, keep};
-use super::plans::{self, Group, HostPlan, PLAN, Planned, Planner};
+use super::hosts::{HostAnswer, Hosts, keep};
+use super::plans::{self, HostGroup, HostPlan, PLAN, Planned, Planner};
 use super::saved::{self, SavedPlan};
 use super::{ask, forward};
 use crate::cli::{ApplyArgs, Cli, Global, ManifestArgs, PlanArgs, Released, ReportFormat, RolloutArgs};
@@ -232,7 +232,7 @@ fn approved(hosts: &Hosts, plans: &[HostPlan], args: &RolloutArgs) -> Result<Vec
     Ok(approved)
 }
 
-fn group_by_group(hosts: &Hosts, groups: &[Group]) -> Result<Vec<usize>, Exit> {
+fn group_by_group(hosts: &Hosts, groups: &[HostGroup]) -> Result<Vec<usize>, Exit> {
     let mut approved = Vec::new();
     for group in groups {
         plans::show_group(hosts, group);
@@ -253,7 +253,7 @@ enum HostResult {
     /// All its changes were made.
     Applied(String),
     /// Some changes failed, or the connection was lost.
-    Failed(Answer),
+    Failed(HostAnswer),
     /// The host was no longer reachable, or not healthy, and has undone the changes.
     Reverted(String),
     /// The roll-out ended before.
@@ -348,13 +348,13 @@ impl Rollout<'_> {
         match finished {
             Ok(finished) if finished.code == Exit::Done.code() => HostResult::Applied(text()),
             Ok(finished) if finished.code == Exit::Reverted.code() => HostResult::Reverted(text()),
-            Ok(finished) => HostResult::Failed(Answer::Finished { finished, stdout, stderr }),
-            Err(Answer::Lost { error, .. }) => HostResult::Failed(Answer::Lost { error, stderr }),
+            Ok(finished) => HostResult::Failed(HostAnswer::Finished { finished, stdout, stderr }),
+            Err(HostAnswer::Lost { error, .. }) => HostResult::Failed(HostAnswer::Lost { error, stderr }),
             Err(answer) => HostResult::Failed(answer),
         }
     }
 
-    fn call(&self, planned: &Planned) -> Call {
+    fn call(&self, planned: &Planned) -> RemoteCall {
         let ApplyArgs { confirm_within, health, no_flush, even_if_paused, jobs, format, .. } = self.args;
         let mut args = self.options.to_vec();
         args.extend(["apply", PLAN].map(str::to_owned));
@@ -369,14 +369,14 @@ impl Rollout<'_> {
         args.extend(no_flush.then(|| "--no-flush".to_owned()));
         args.extend(even_if_paused.then(|| "--even-if-paused".to_owned()));
         args.extend((*format == ReportFormat::Json).then(|| "--format=json".to_owned()));
-        Call { args, stdin, files: vec![(PLAN.to_owned(), planned.plan.clone())], returns: Vec::new() }
+        RemoteCall { args, stdin, files: vec![(PLAN.to_owned(), planned.plan.clone())], returns: Vec::new() }
     }
 
     /// Confirms the changes over a new connection: the host still accepts connections after them.
     fn confirm(&self, host: usize, is_over: &AtomicBool) {
         let mut args = self.options.to_vec();
         args.push("confirm".to_owned());
-        let call = Call { args, ..Call::default() };
+        let call = RemoteCall { args, ..RemoteCall::default() };
         while !is_over.load(Ordering::Acquire) && signals::exit().is_none() {
             if let Ok(mut connection) = self.hosts.open(host, true) {
                 let confirmed = connection.call(&call, signals::raised(), &mut |_, _| {});
@@ -403,7 +403,7 @@ fn show_results(hosts: &Hosts, results: &[(usize, HostResult)]) {
     }
     for (host, result) in results {
         match result {
-            HostResult::Failed(Answer::Finished { finished, stdout, stderr }) => {
+            HostResult::Failed(HostAnswer::Finished { finished, stdout, stderr }) => {
                 output::error(format_args!("{}: the apply ended with {}", hosts.name(*host), finished.code));
                 let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
                 text.lines().for_each(|line| output::line(format_args!("  {}", super::foreign::line(line))));
@@ -452,14 +452,14 @@ fn results_json(hosts: &Hosts, plans: &[HostPlan], results: &[(usize, HostResult
             HostResult::Applied(text) | HostResult::Reverted(text) => {
                 entry["report"] = serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into());
             }
-            HostResult::Failed(Answer::Finished { finished, stdout, stderr }) => {
+            HostResult::Failed(HostAnswer::Finished { finished, stdout, stderr }) => {
                 let text = String::from_utf8_lossy(stdout);
                 entry["exit"] = finished.code.into();
                 entry["report"] = serde_json::from_str(&text).unwrap_or_else(|_| text.as_ref().into());
                 entry["messages"] = String::from_utf8_lossy(stderr).as_ref().into();
             }
-            HostResult::Failed(Answer::Unreachable(error)) => entry["error"] = error.to_string().into(),
-            HostResult::Failed(Answer::Lost { error, .. }) => entry["error"] = error.to_string().into(),
+            HostResult::Failed(HostAnswer::Unreachable(error)) => entry["error"] = error.to_string().into(),
+            HostResult::Failed(HostAnswer::Lost { error, .. }) => entry["error"] = error.to_string().into(),
             HostResult::Untouched => {}
         }
         Some((hosts.name(host).to_owned(), entry))

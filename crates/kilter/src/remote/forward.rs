@@ -1,11 +1,11 @@
 //! Commands that a host executes as they are: the words of the command line, without the options for hosts.
 
 use kilter_process::Stream;
-use kilter_remote::Call;
+use kilter_remote::RemoteCall;
 use serde_json::{Map, Value as Json, json};
 
 use super::foreign;
-use super::hosts::{Answer, Hosts, keep};
+use super::hosts::{HostAnswer, Hosts, keep};
 use crate::cli::{Cli, Command, RemoteArgs};
 use crate::exit::Exit;
 use crate::output;
@@ -24,7 +24,7 @@ pub(super) fn run(cli: &Cli, words: Vec<String>) -> Exit {
     };
     let mut args_for_host = vec![format!("--color={}", if output::is_styled() { "always" } else { "never" })];
     args_for_host.extend(RemoteArgs::removed_from(words).into_iter().filter(|word| !word.starts_with("--color")));
-    let call = Call { args: args_for_host, stdin, ..Call::default() };
+    let call = RemoteCall { args: args_for_host, stdin, ..RemoteCall::default() };
     let exit = match hosts.len() {
         1 => one(&hosts, &call),
         _ if is_endless(&cli.command) => several_streaming(&hosts, &call),
@@ -35,7 +35,7 @@ pub(super) fn run(cli: &Cli, words: Vec<String>) -> Exit {
 }
 
 /// Executes the command on one host, as if it was this machine.
-fn one(hosts: &Hosts, call: &Call) -> Exit {
+fn one(hosts: &Hosts, call: &RemoteCall) -> Exit {
     let finished = hosts.call_streaming(0, call, &mut |stream, bytes| {
         foreign::write(stream, bytes);
     });
@@ -49,7 +49,7 @@ fn one(hosts: &Hosts, call: &Call) -> Exit {
 }
 
 /// Executes the command on several hosts, and shows equal outputs once.
-fn several(hosts: &Hosts, call: &Call, is_json: bool) -> Exit {
+fn several(hosts: &Hosts, call: &RemoteCall, is_json: bool) -> Exit {
     let all: Vec<usize> = (0..hosts.len()).collect();
     let answers = hosts.each(&all, |host| hosts.call(host, call));
     if is_json {
@@ -57,7 +57,7 @@ fn several(hosts: &Hosts, call: &Call, is_json: bool) -> Exit {
     }
     let mut groups: Vec<(Vec<&str>, &[u8], &[u8])> = Vec::new();
     for (host, answer) in answers.iter().enumerate() {
-        let Answer::Finished { stdout, stderr, .. } = answer else { continue };
+        let HostAnswer::Finished { stdout, stderr, .. } = answer else { continue };
         match groups.iter_mut().find(|(_, out, err)| out == stdout && err == stderr) {
             Some((names, ..)) => names.push(hosts.name(host)),
             None => groups.push((vec![hosts.name(host)], stdout, stderr)),
@@ -75,7 +75,7 @@ fn several(hosts: &Hosts, call: &Call, is_json: bool) -> Exit {
 }
 
 /// Executes an endless command on several hosts. Each line starts with the name of its host.
-fn several_streaming(hosts: &Hosts, call: &Call) -> Exit {
+fn several_streaming(hosts: &Hosts, call: &RemoteCall) -> Exit {
     let all: Vec<usize> = (0..hosts.len()).collect();
     let answers = hosts.each(&all, |host| {
         let mut lines = [Vec::new(), Vec::new()];
@@ -89,7 +89,7 @@ fn several_streaming(hosts: &Hosts, call: &Call) -> Exit {
             }
         });
         match finished {
-            Ok(finished) => Answer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() },
+            Ok(finished) => HostAnswer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() },
             Err(answer) => answer,
         }
     });
@@ -100,7 +100,7 @@ fn several_streaming(hosts: &Hosts, call: &Call) -> Exit {
 }
 
 /// Shows the answers as an object with a member for each host.
-fn as_json(hosts: &Hosts, answers: &[Answer]) -> Exit {
+fn as_json(hosts: &Hosts, answers: &[HostAnswer]) -> Exit {
     let document: Map<String, Json> =
         answers.iter().enumerate().map(|(host, answer)| (hosts.name(host).to_owned(), answer_json(answer))).collect();
     match output::data(&format!("{:#}\n", Json::Object(document))) {
@@ -109,9 +109,9 @@ fn as_json(hosts: &Hosts, answers: &[Answer]) -> Exit {
     }
 }
 
-fn answer_json(answer: &Answer) -> Json {
+fn answer_json(answer: &HostAnswer) -> Json {
     match answer {
-        Answer::Finished { finished, stdout, stderr } => {
+        HostAnswer::Finished { finished, stdout, stderr } => {
             let text = String::from_utf8_lossy(stdout);
             let output = serde_json::from_str(&text).unwrap_or_else(|_| Json::from(text.as_ref()));
             let mut json = json!({ "answer": "finished", "exit": finished.code, "output": output });
@@ -120,20 +120,20 @@ fn answer_json(answer: &Answer) -> Json {
             }
             json
         }
-        Answer::Unreachable(error) => json!({ "answer": "none", "error": error.to_string() }),
-        Answer::Lost { error, .. } => json!({ "answer": "lost", "error": error.to_string() }),
+        HostAnswer::Unreachable(error) => json!({ "answer": "none", "error": error.to_string() }),
+        HostAnswer::Lost { error, .. } => json!({ "answer": "lost", "error": error.to_string() }),
     }
 }
 
 /// Reports an answer without a result.
-pub(super) fn report(host: &str, answer: &Answer) {
+pub(super) fn report(host: &str, answer: &HostAnswer) {
     match answer {
-        Answer::Finished { .. } => {}
-        Answer::Unreachable(error) => {
+        HostAnswer::Finished { .. } => {}
+        HostAnswer::Unreachable(error) => {
             output::line(format_args!("{} {host}: {}", styled(FAILED, "no answer:"), visible(&error.to_string())));
             hint(&error.to_string());
         }
-        Answer::Lost { error, stderr } => {
+        HostAnswer::Lost { error, stderr } => {
             foreign::write(Stream::Stderr, stderr);
             output::line(format_args!("{} {host}: {}", styled(FAILED, "failed:"), visible(&error.to_string())));
             output::hint("the command ended on the host after its step in flight; `kilter history` there shows it");
@@ -155,8 +155,8 @@ fn hint(why: &str) {
 }
 
 /// Returns the exit of all answers: the failures first.
-pub(super) fn of_all(answers: &[Answer]) -> Exit {
-    let codes: Vec<u8> = answers.iter().map(Answer::code).collect();
+pub(super) fn of_all(answers: &[HostAnswer]) -> Exit {
+    let codes: Vec<u8> = answers.iter().map(HostAnswer::code).collect();
     let worst = [130, 143, 4, 6, 5, 3, 1, 2].into_iter().find(|code| codes.contains(code));
     Exit::of_code(worst.unwrap_or_else(|| codes.iter().copied().max().unwrap_or(0)))
 }

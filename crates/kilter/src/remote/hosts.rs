@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use kilter_model::{Hash, Value, from_json};
 use kilter_process::Stream;
-use kilter_remote::{Binary, Call, Connection, Destination, Finished, LinkError, OpenError, Settings, Via};
+use kilter_remote::{Binary, Destination, Finished, LinkError, OpenError, RemoteCall, RemoteSession, Settings, Via};
 use serde_json::Value as Json;
 
 use crate::cli::RemoteArgs;
@@ -21,7 +21,7 @@ const MAX_OUTPUT: usize = 64 << 20;
 
 /// Result of a command on a host.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum HostAnswer {
     /// The command ended.
     Finished { finished: Finished, stdout: Vec<u8>, stderr: Vec<u8> },
     /// There is no session on the host.
@@ -33,7 +33,7 @@ pub(crate) enum Answer {
 /// Hosts of a command, and the sessions on them.
 pub(crate) struct Hosts {
     destinations: Vec<Destination>,
-    sessions: Vec<Mutex<Option<Connection>>>,
+    sessions: Vec<Mutex<Option<RemoteSession>>>,
     binary: Binary,
     args: RemoteArgs,
     opening: Opening,
@@ -76,14 +76,14 @@ impl Hosts {
     }
 
     /// Executes a command on a host, in its session.
-    pub(super) fn call(&self, host: usize, call: &Call) -> Answer {
+    pub(super) fn call(&self, host: usize, call: &RemoteCall) -> HostAnswer {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let answer = self.call_streaming(host, call, &mut |stream, bytes| {
             keep(if stream == Stream::Stdout { &mut stdout } else { &mut stderr }, bytes);
         });
         match answer {
-            Ok(finished) => Answer::Finished { finished, stdout, stderr },
-            Err(Answer::Lost { error, .. }) => Answer::Lost { error, stderr },
+            Ok(finished) => HostAnswer::Finished { finished, stdout, stderr },
+            Err(HostAnswer::Lost { error, .. }) => HostAnswer::Lost { error, stderr },
             Err(other) => other,
         }
     }
@@ -95,13 +95,13 @@ impl Hosts {
     pub(super) fn call_streaming(
         &self,
         host: usize,
-        call: &Call,
+        call: &RemoteCall,
         output: &mut dyn FnMut(Stream, &[u8]),
-    ) -> Result<Finished, Answer> {
+    ) -> Result<Finished, HostAnswer> {
         let mut session = self.sessions[host].lock().unwrap_or_else(PoisonError::into_inner);
         let mut connection = match session.take() {
             Some(connection) => connection,
-            None => self.open(host, false).map_err(Answer::Unreachable)?,
+            None => self.open(host, false).map_err(HostAnswer::Unreachable)?,
         };
         let finished = connection.call(call, signals::raised(), output);
         match finished {
@@ -109,7 +109,7 @@ impl Hosts {
                 *session = Some(connection);
                 Ok(finished)
             }
-            Err(error) => Err(Answer::Lost { error, stderr: Vec::new() }),
+            Err(error) => Err(HostAnswer::Lost { error, stderr: Vec::new() }),
         }
     }
 
@@ -117,10 +117,11 @@ impl Hosts {
     ///
     /// # Errors
     /// The answer without facts.
-    pub(super) fn facts(&self, host: usize) -> Result<Hash, Answer> {
-        let call = Call { args: ["facts", "--format", "json"].map(str::to_owned).to_vec(), ..Call::default() };
+    pub(super) fn facts(&self, host: usize) -> Result<Hash, HostAnswer> {
+        let call =
+            RemoteCall { args: ["facts", "--format", "json"].map(str::to_owned).to_vec(), ..RemoteCall::default() };
         let answer = self.call(host, &call);
-        let Answer::Finished { finished, stdout, .. } = &answer else { return Err(answer) };
+        let HostAnswer::Finished { finished, stdout, .. } = &answer else { return Err(answer) };
         let facts = serde_json::from_slice::<Json>(stdout).ok().filter(|_| finished.code == 0);
         facts.as_ref().map(from_json).as_ref().and_then(Value::as_hash).cloned().ok_or(answer)
     }
@@ -134,7 +135,7 @@ impl Hosts {
     }
 
     /// Opens a session on a host.
-    pub(super) fn open(&self, host: usize, is_fresh: bool) -> Result<Connection, OpenError> {
+    pub(super) fn open(&self, host: usize, is_fresh: bool) -> Result<RemoteSession, OpenError> {
         let destination = &self.destinations[host];
         let _permit = self.opening.permit(destination);
         let settings = Settings {
@@ -144,7 +145,7 @@ impl Hosts {
             is_fresh,
             interrupted: signals::raised(),
         };
-        Connection::open(destination, &settings)
+        RemoteSession::open(destination, &settings)
     }
 
     /// Ends all sessions.
@@ -203,11 +204,11 @@ impl Drop for Permit<'_> {
     }
 }
 
-impl Answer {
+impl HostAnswer {
     /// Returns the exit code that this answer stands for. A host without an answer is a failure.
     pub(super) fn code(&self) -> u8 {
         match self {
-            Answer::Finished { finished, .. } => finished.code,
+            HostAnswer::Finished { finished, .. } => finished.code,
             _ => Exit::Failed.code(),
         }
     }

@@ -7,10 +7,10 @@ use kilter_inventory::Target;
 use kilter_model::{Hash, Value};
 use kilter_process::Stream;
 use kilter_provider::Registry;
-use kilter_remote::Call;
+use kilter_remote::RemoteCall;
 use serde_json::{Value as Json, json};
 
-use super::hosts::{Answer, Hosts};
+use super::hosts::{HostAnswer, Hosts};
 use super::{foreign, forward};
 use crate::cli::ManifestArgs;
 use crate::load::{self, Received};
@@ -30,7 +30,7 @@ pub(super) enum HostPlan {
     /// The manifests have problems with the facts of the host, or the host reported a failure.
     Failed(BufferedLines),
     /// There is no answer.
-    NoAnswer(Answer),
+    NoAnswer(HostAnswer),
 }
 
 /// Result of `plan` on a host.
@@ -73,7 +73,7 @@ impl Planner<'_> {
         let mut args = self.options.to_vec();
         args.extend(["plan", "--received", "-", "--output", PLAN].map(str::to_owned));
         let call =
-            Call { args, stdin: received.text().into_bytes(), files: Vec::new(), returns: vec![PLAN.to_owned()] };
+            RemoteCall { args, stdin: received.text().into_bytes(), files: Vec::new(), returns: vec![PLAN.to_owned()] };
         let (finished, stdout, stderr) = self.finished(host, &call)?;
         let text = without_duration(&String::from_utf8_lossy(&stdout));
         match (finished.code, finished.files.into_iter().next()) {
@@ -91,7 +91,7 @@ impl Planner<'_> {
     /// Returns the facts of a host, with its place in the inventory.
     fn facts(&self, host: usize) -> Result<Hash, HostPlan> {
         let mut facts = self.hosts.facts(host).map_err(|answer| match answer {
-            Answer::Finished { finished, stderr, .. } => HostPlan::Failed(failure(finished.code, b"", &stderr)),
+            HostAnswer::Finished { finished, stderr, .. } => HostPlan::Failed(failure(finished.code, b"", &stderr)),
             answer => HostPlan::NoAnswer(answer),
         })?;
         let target = &self.targets[host];
@@ -100,9 +100,13 @@ impl Planner<'_> {
         Ok(facts)
     }
 
-    fn finished(&self, host: usize, call: &Call) -> Result<(kilter_remote::Finished, Vec<u8>, Vec<u8>), HostPlan> {
+    fn finished(
+        &self,
+        host: usize,
+        call: &RemoteCall,
+    ) -> Result<(kilter_remote::Finished, Vec<u8>, Vec<u8>), HostPlan> {
         match self.hosts.call(host, call) {
-            Answer::Finished { finished, stdout, stderr } => Ok((finished, stdout, stderr)),
+            HostAnswer::Finished { finished, stdout, stderr } => Ok((finished, stdout, stderr)),
             answer => Err(HostPlan::NoAnswer(answer)),
         }
     }
@@ -141,19 +145,19 @@ pub(super) fn without_duration(text: &str) -> String {
 }
 
 /// Hosts with equal changes.
-pub(super) struct Group {
+pub(super) struct HostGroup {
     /// Positions of the hosts.
     pub(super) hosts: Vec<usize>,
     pub(super) text: String,
 }
 
 /// Returns the groups of equal texts, the largest first.
-pub(super) fn groups(texts: impl Iterator<Item = (usize, String)>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+pub(super) fn groups(texts: impl Iterator<Item = (usize, String)>) -> Vec<HostGroup> {
+    let mut groups: Vec<HostGroup> = Vec::new();
     for (host, text) in texts {
         match groups.iter_mut().find(|group| group.text == text) {
             Some(group) => group.hosts.push(host),
-            None => groups.push(Group { hosts: vec![host], text }),
+            None => groups.push(HostGroup { hosts: vec![host], text }),
         }
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.hosts.len()));
@@ -161,7 +165,7 @@ pub(super) fn groups(texts: impl Iterator<Item = (usize, String)>) -> Vec<Group>
 }
 
 /// Returns the groups of hosts with changes.
-pub(super) fn changes(plans: &[HostPlan]) -> Vec<Group> {
+pub(super) fn changes(plans: &[HostPlan]) -> Vec<HostGroup> {
     groups(plans.iter().enumerate().filter_map(|(host, plan)| match plan {
         HostPlan::Changes(planned) => Some((host, planned.text.clone())),
         _ => None,
@@ -185,7 +189,7 @@ pub(super) fn show(hosts: &Hosts, plans: &[HostPlan]) {
         HostPlan::Failed(lines) => Some((host, lines.lines.join("\n"))),
         _ => None,
     }));
-    for Group { hosts: failed, text } in &failed {
+    for HostGroup { hosts: failed, text } in &failed {
         output::line(format_args!("{} {}", styled(FAILED, "failed:"), names(hosts, failed)));
         text.lines().for_each(|line| output::line(format_args!("  {line}")));
     }
@@ -214,7 +218,7 @@ pub(super) fn show(hosts: &Hosts, plans: &[HostPlan]) {
     output::line(format_args!("{}: {text}", number_of_hosts(plans.len())));
 }
 
-pub(super) fn show_group(hosts: &Hosts, group: &Group) {
+pub(super) fn show_group(hosts: &Hosts, group: &HostGroup) {
     let _ = output::write(&format!("{}\n", styled(NAME, format!("{}:", names(hosts, &group.hosts)))));
     let text: String = group.text.lines().map(|line| format!("  {line}\n")).collect();
     foreign::write(Stream::Stdout, text.as_bytes());
@@ -241,7 +245,7 @@ pub(super) fn json(hosts: &Hosts, plans: &[HostPlan]) -> Json {
     };
     let unchanged: Vec<usize> =
         (0..plans.len()).filter(|host| matches!(plans[*host], HostPlan::Unchanged(_))).collect();
-    let group = |group: &Group| {
+    let group = |group: &HostGroup| {
         let steps = match &plans[group.hosts[0]] {
             HostPlan::Changes(planned) => steps(&planned.plan),
             _ => Json::Null,
@@ -256,8 +260,8 @@ pub(super) fn json(hosts: &Hosts, plans: &[HostPlan]) -> Json {
             _ => None,
         }),
         "no_answer": of(&|plan| match plan {
-            HostPlan::NoAnswer(Answer::Unreachable(error)) => Some(error.to_string().into()),
-            HostPlan::NoAnswer(Answer::Lost { error, .. }) => Some(error.to_string().into()),
+            HostPlan::NoAnswer(HostAnswer::Unreachable(error)) => Some(error.to_string().into()),
+            HostPlan::NoAnswer(HostAnswer::Lost { error, .. }) => Some(error.to_string().into()),
             _ => None,
         }),
     })

@@ -12,8 +12,8 @@ use serde_json::{Value as Json, json};
 
 use crate::binary::Binary;
 use crate::destination::{Become, Destination, Via};
-use crate::frame::{self, Kind, PROTOCOL};
-use crate::stub::{self, Cached, Found};
+use crate::frame::{self, FrameKind, PROTOCOL};
+use crate::stub::{self, Cached, HostReport};
 
 /// Maximum number of bytes before the first line of the script: banners and messages of the day.
 const MAX_BANNER: usize = 1 << 20;
@@ -85,7 +85,7 @@ impl OpenError {
     /// Returns true if another attempt may succeed at once: the server had too many connections at that moment.
     fn is_transient(&self) -> bool {
         let Self::Unreachable(why) = self else { return false };
-        ["kex_exchange_identification", "Connection reset by", "Connection closed by", "Broken pipe"]
+        ["kex_exchange_identification", "RemoteSession reset by", "RemoteSession closed by", "Broken pipe"]
             .iter()
             .any(|text| why.contains(text))
     }
@@ -119,7 +119,7 @@ pub struct Settings<'a> {
 
 /// A command for the host.
 #[derive(Clone, Debug, Default)]
-pub struct Call {
+pub struct RemoteCall {
     /// Arguments of kilter.
     pub args: Vec<String>,
     /// Its standard input.
@@ -141,23 +141,23 @@ pub struct Finished {
 
 /// A session on a host.
 #[derive(Debug)]
-pub struct Connection {
+pub struct RemoteSession {
     child: Interactive,
     received: Vec<u8>,
     complaint: Vec<u8>,
     is_ended: bool,
 }
 
-impl Connection {
+impl RemoteSession {
     /// Opens a session. Repeats the attempt if the server refuses the connection because it has too many.
     ///
     /// # Errors
     /// If the host does not answer or cannot run the program.
-    pub fn open(destination: &Destination, settings: &Settings<'_>) -> Result<Connection, OpenError> {
+    pub fn open(destination: &Destination, settings: &Settings<'_>) -> Result<RemoteSession, OpenError> {
         let until = Instant::now() + settings.timeout;
         let mut pause = Duration::from_millis(200);
         loop {
-            match Connection::attempt(destination, settings, until) {
+            match RemoteSession::attempt(destination, settings, until) {
                 Err(error) if error.is_transient() && Instant::now() + pause < until => {
                     tracing::info!(host = destination.name, %error, "another attempt");
                     // Hosts that were refused together come back at different times.
@@ -169,7 +169,7 @@ impl Connection {
         }
     }
 
-    fn attempt(destination: &Destination, settings: &Settings<'_>, until: Instant) -> Result<Connection, OpenError> {
+    fn attempt(destination: &Destination, settings: &Settings<'_>, until: Instant) -> Result<RemoteSession, OpenError> {
         let unreachable = |error: io::Error| OpenError::Unreachable(error.to_string());
         // No frame starts as a marker does.
         let marker = format!("k{}", random_word().map_err(unreachable)?);
@@ -178,7 +178,7 @@ impl Connection {
         let (program, args) = destination.command(&script, &prompt, settings.is_fresh);
         let environment = Environment::new().allow(VARIABLES);
         let child = Interactive::start(&program, &args, &environment).map_err(unreachable)?;
-        let mut connection = Connection { child, received: Vec::new(), complaint: Vec::new(), is_ended: false };
+        let mut connection = RemoteSession { child, received: Vec::new(), complaint: Vec::new(), is_ended: false };
         let found = connection.first_line(destination, &marker, settings, until)?;
         connection.bootstrap(&found, &marker, settings, until)?;
         Ok(connection)
@@ -191,11 +191,12 @@ impl Connection {
         marker: &str,
         settings: &Settings<'_>,
         until: Instant,
-    ) -> Result<Found, OpenError> {
+    ) -> Result<HostReport, OpenError> {
         let mut asked = 0;
         loop {
             if let Some(line) = self.marked_line(marker) {
-                return Found::parse(&line).ok_or_else(|| OpenError::Program(format!("its shell answered `{line}`")));
+                return HostReport::parse(&line)
+                    .ok_or_else(|| OpenError::Program(format!("its shell answered `{line}`")));
             }
             if let Some(by) = &destination.become_user
                 && self.is_prompt(by, marker)
@@ -245,7 +246,7 @@ impl Connection {
     /// Brings the program to the host if it is missing, and waits for its greeting.
     fn bootstrap(
         &mut self,
-        found: &Found,
+        found: &HostReport,
         marker: &str,
         settings: &Settings<'_>,
         until: Instant,
@@ -308,7 +309,7 @@ impl Connection {
     /// If the connection is lost. The command then ends on the host after its step in flight.
     pub fn call(
         &mut self,
-        call: &Call,
+        call: &RemoteCall,
         interrupted: &AtomicBool,
         output: &mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Finished, LinkError> {
@@ -325,17 +326,17 @@ impl Connection {
         loop {
             while let Some(frame) = frame::take(&mut self.received)? {
                 match frame.kind {
-                    Kind::Stdout => output(Stream::Stdout, &frame.payload),
-                    Kind::Stderr => output(Stream::Stderr, &frame.payload),
-                    Kind::Alive => {}
-                    Kind::Content => match finished.files.last_mut() {
+                    FrameKind::Stdout => output(Stream::Stdout, &frame.payload),
+                    FrameKind::Stderr => output(Stream::Stderr, &frame.payload),
+                    FrameKind::Alive => {}
+                    FrameKind::Content => match finished.files.last_mut() {
                         Some((_, content)) if content.len() + frame.payload.len() <= MAX_RETURNED => {
                             content.extend_from_slice(&frame.payload);
                         }
                         Some(_) => return Err(LinkError("the host returns more than 256 MiB".to_owned())),
                         None => return Err(frame::damaged().into()),
                     },
-                    Kind::Message => {
+                    FrameKind::Message => {
                         let message = frame.message()?;
                         if let Some(code) = message["exit"].as_u64() {
                             finished.code = u8::try_from(code).unwrap_or(u8::MAX);
@@ -360,7 +361,7 @@ impl Connection {
             }
             if alive.elapsed() >= ALIVE {
                 alive = Instant::now();
-                frame::write(&mut Sender(self), Kind::Alive, &[])?;
+                frame::write(&mut Sender(self), FrameKind::Alive, &[])?;
             }
             self.receive(TICK)?;
         }
@@ -382,7 +383,7 @@ impl Connection {
 
     fn announce(&mut self, message: &Json, content: &[u8]) -> Result<(), LinkError> {
         self.message(message)?;
-        Ok(frame::write(&mut Sender(self), Kind::Content, content)?)
+        Ok(frame::write(&mut Sender(self), FrameKind::Content, content)?)
     }
 
     fn message(&mut self, message: &Json) -> Result<(), LinkError> {
@@ -496,7 +497,7 @@ fn returned(message: &Json, requested: &[String]) -> Option<String> {
 }
 
 /// Writer to a host.
-struct Sender<'a>(&'a mut Connection);
+struct Sender<'a>(&'a mut RemoteSession);
 
 impl io::Write for Sender<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -532,7 +533,7 @@ mod tests {
     #[test]
     fn full_servers_are_asked_again() {
         let error = |why: &str| OpenError::Unreachable(why.to_owned());
-        assert!(error("kex_exchange_identification: read: Connection reset by peer").is_transient());
+        assert!(error("kex_exchange_identification: read: RemoteSession reset by peer").is_transient());
         assert!(!error("ssh: Could not resolve hostname web9: Name or service not known").is_transient());
         assert!(!OpenError::Interrupted.is_transient());
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,9 @@ use crate::run::{Cancel, run_observed};
 
 /// Stack size of the thread that waits for the child, in bytes.
 const STACK: usize = 256 * 1024;
+
+/// Maximum number of events that wait for the caller. A child that writes more has to wait, too.
+const MAX_PENDING_EVENTS: usize = 16;
 
 /// Interval of checks for a cancel during a write to a full pipe.
 const TICK: Duration = Duration::from_millis(50);
@@ -58,6 +61,8 @@ pub enum WriteError {
 pub struct Coprocess {
     input: Option<OwnedFd>,
     events: Receiver<CoprocessEvent>,
+    /// The last event, if `end` has received it.
+    last: Option<CoprocessEvent>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -76,12 +81,12 @@ impl Coprocess {
         invocation.stdout = Capture::First(0);
         // Each output is then read as soon as it is written.
         invocation.together = Capture::First(0);
-        let (sender, events) = channel();
+        let (sender, events) = sync_channel(MAX_PENDING_EVENTS);
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("coprocess".into()).stack_size(STACK);
         let thread = thread.spawn(move || attend(invocation, &flag, &sender))?;
-        Ok(Coprocess { input: Some(write), events, stop, thread: Some(thread) })
+        Ok(Coprocess { input: Some(write), events, last: None, stop, thread: Some(thread) })
     }
 
     /// Writes to the input of the child.
@@ -113,7 +118,7 @@ impl Coprocess {
 
     /// Returns the next event; none if there is none within `timeout`, or after the end.
     pub fn next(&mut self, timeout: Duration) -> Option<CoprocessEvent> {
-        self.events.recv_timeout(timeout).ok()
+        self.last.take().or_else(|| self.events.recv_timeout(timeout).ok())
     }
 
     /// Closes the input of the child, which ends a well-behaved child.
@@ -125,6 +130,10 @@ impl Coprocess {
     pub fn end(&mut self) {
         self.close_input();
         self.stop.store(true, Ordering::Release);
+        // The thread may be waiting until its events are received.
+        while let Ok(event) = self.events.recv() {
+            self.last = Some(event);
+        }
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been reported already.
             let _ = thread.join();
@@ -139,7 +148,7 @@ impl Drop for Coprocess {
 }
 
 /// Runs the child and sends its events.
-fn attend(invocation: Invocation, stop: &AtomicBool, events: &Sender<CoprocessEvent>) {
+fn attend(invocation: Invocation, stop: &AtomicBool, events: &SyncSender<CoprocessEvent>) {
     // Nobody receives the events of a coprocess that is being dropped.
     let send = |event| {
         let _ = events.send(event);
@@ -219,6 +228,15 @@ mod tests {
         let output = ended(&mut child).unwrap();
         assert_eq!(output.ending, Termination::Cancelled);
         assert!(matches!(child.write(b"x", None, &never), Err(WriteError::Closed)));
+    }
+
+    #[test]
+    fn child_that_floods_is_ended() {
+        let mut child = shell("echo ready >&2; exec yes");
+        while !matches!(child.next(LONG), Some(CoprocessEvent::Stderr(_))) {}
+        child.end();
+        assert_eq!(ended(&mut child).unwrap().ending, Termination::Cancelled);
+        assert!(child.next(Duration::ZERO).is_none());
     }
 
     #[test]

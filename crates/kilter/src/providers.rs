@@ -204,7 +204,7 @@ fn discover(session: &Session, directories: &[PathBuf], surroundings: &Arc<Scrip
         return Found::default();
     }
     // It has the metadata of the scripts.
-    let cache = session.state_dir_if_any().map(|state| state.join("describe"));
+    let cache = session.local_state_dir().map(|state| state.join("describe"));
     Found::look(directories, cache.as_deref(), surroundings)
 }
 

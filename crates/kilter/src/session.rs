@@ -51,6 +51,8 @@ pub(crate) struct Session {
     device: OnceLock<OpenDevice>,
     reports: OnceLock<Reports>,
     state_dir: Option<PathBuf>,
+    /// State directory of this machine, for data about its scripts.
+    local_state_dir: OnceLock<PathBuf>,
     /// This session, for code that outlives a borrow of it.
     me: Weak<Session>,
 }
@@ -65,6 +67,7 @@ impl Session {
         let device = global.device.as_deref().map(|name| devices::entry(global, name, &trust)).transpose()?;
         let mut global = global.clone();
         let mut state_dir = state_dir(&global);
+        let local_state_dir = state_dir.clone();
         if let Some(device) = &device {
             global.hostname = Some(device.name.clone());
             // A device has a lock, a journal and a history of its own.
@@ -77,6 +80,7 @@ impl Session {
         let session = Session::new(global, record, trust, world, channel3.map(Arc::new), state_dir, command);
         if let Some(device) = device {
             let _ = session.device_entry.set(device);
+            let _ = local_state_dir.map(|directory| session.local_state_dir.set(directory));
         }
         Ok(session)
     }
@@ -113,6 +117,7 @@ impl Session {
             secrets: Mutex::new(None),
             mold: OnceLock::new(),
             device_entry: OnceLock::new(),
+            local_state_dir: OnceLock::new(),
             device: OnceLock::new(),
             reports: OnceLock::new(),
             state_dir,
@@ -237,6 +242,11 @@ impl Session {
     /// content is watched.
     pub(crate) fn state_dir_if_any(&self) -> Option<PathBuf> {
         self.state_dir.clone()
+    }
+
+    /// Returns the state directory of this machine, also if the command works on a device.
+    pub(crate) fn local_state_dir(&self) -> Option<PathBuf> {
+        self.local_state_dir.get().cloned().or_else(|| self.state_dir_if_any())
     }
 
     /// Returns the state directory.

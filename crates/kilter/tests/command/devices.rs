@@ -112,6 +112,8 @@ fn devices_have_histories_of_their_own() {
     let devices = Devices::new();
     let (_one, _two) = (devices.appliance("box1"), devices.appliance("box2"));
     devices.ends(0, &["--on", "box1", "apply", "site.yaml"]);
+    let state = devices.place.path().join("state");
+    assert!(state.join("describe").exists() && !state.join("devices/box1/describe").exists(), "one cache for all");
     assert!(devices.ends(0, &["--on", "box1", "history"]).stdout.contains("apply"));
     devices.ends(0, &["--on", "box2", "set", "appliance_vlan", "7", "label=x"]);
     assert!(!devices.ends(0, &["--on", "box2", "history"]).stdout.contains("apply"));

@@ -10,6 +10,7 @@
 //! | `package` | builds that program and packages of it; `--try` installs them on a test host |
 //! | `measure` | builds that program and measures it; `--gates` selects the measurements without noise |
 //! | `server` | builds that program and applies `examples/server` with it to test hosts, in many orders |
+//! | `inventory-peer` | compares kilter's reading of Ansible's inventories with `ansible-inventory`, which it needs |
 //! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes no files |
 //!
 //! It knows no details of kilter. It only starts programs and reads files.
@@ -19,6 +20,7 @@ mod ci;
 mod dist;
 mod docs;
 mod hosts;
+mod inventory_peer;
 mod layers;
 mod measure;
 mod package;
@@ -34,7 +36,8 @@ use all_tests::Simulation;
 
 const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | \
                      package [--try] | measure [--gates] [NAME...] | \
-                     server [--shuffles N] [--graphs N] [--seed S] [--trial NAME] | layers | type-names | docs [--check]";
+                     server [--shuffles N] [--graphs N] [--seed S] [--trial NAME] | \
+                     inventory-peer [--random N] | layers | type-names | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         ["dist"] => told(dist::run(&root)),
         ["package"] => told(package::run(&root)),
         ["package", "--try"] => told(package::try_packages(&root)),
+        ["inventory-peer", options @ ..] => told(inventory_peer::run(&root, options)),
         ["layers"] => told(layers::run(&root)),
         ["type-names"] => told(type_names::run(&root)),
         ["docs"] => told(docs::run(&root, docs::Pages::Write)),

@@ -44,11 +44,6 @@ impl Inventory {
         load::load(path, options)
     }
 
-    /// Returns an inventory without targets.
-    pub fn empty() -> Inventory {
-        Inventory::new(Vec::new(), Vec::new())
-    }
-
     pub(crate) fn new(targets: Vec<Target>, groups: Vec<GroupMembers>) -> Inventory {
         let targets: Vec<Arc<Target>> = targets.into_iter().map(Arc::new).collect();
         let by_name = targets.iter().enumerate().map(|(at, target)| (target.name.clone(), at)).collect();

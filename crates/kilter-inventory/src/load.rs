@@ -62,6 +62,7 @@ pub(crate) fn load(path: &Path, options: &LoadOptions<'_>) -> Result<Inventory, 
         bolt: None,
         bytes: 0,
         files: 0,
+        is_full: false,
     };
     loader.any(path, 0);
     loader.finish(path)
@@ -95,6 +96,8 @@ struct Loader<'a> {
     bytes: usize,
     /// Number of files and directories read so far.
     files: usize,
+    /// True if there are too many; reported.
+    is_full: bool,
 }
 
 impl Loader<'_> {
@@ -188,10 +191,13 @@ impl Loader<'_> {
     fn any(&mut self, path: &Path, depth: usize) {
         self.files += 1;
         if self.files > MAX_FILES || depth > MAX_DEPTH {
-            if self.files <= MAX_FILES + 1 {
+            if !std::mem::replace(&mut self.is_full, true) {
                 let message = eco_format!("an inventory has at most {MAX_FILES} files, {MAX_DEPTH} directories deep");
-                self.fail(path, message, "");
+                self.fail(path, message, "a link may lead back to a directory above");
             }
+            return;
+        }
+        if self.is_full {
             return;
         }
         let found = match self.options.trust.open(path) {

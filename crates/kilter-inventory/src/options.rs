@@ -23,14 +23,14 @@ pub(crate) struct Options {
     pub(crate) become_method: Option<BecomeMethod>,
     pub(crate) become_user: Option<EcoString>,
     pub(crate) become_password: Option<Value>,
-    pub(crate) way: Option<Way>,
+    pub(crate) route: Option<Route>,
     /// Attributes for the transport of a device.
     pub(crate) attributes: Hash,
 }
 
 /// The way to reach a target, as one level gives it. Without a name, the name of the target is used.
 #[derive(Clone, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Route {
     Ssh,
     Local,
     Podman(Option<EcoString>),
@@ -59,7 +59,7 @@ impl Options {
         set(&mut self.become_method, &level.become_method);
         set(&mut self.become_user, &level.become_user);
         set(&mut self.become_password, &level.become_password);
-        set(&mut self.way, &level.way);
+        set(&mut self.route, &level.route);
         self.attributes.extend(level.attributes.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
 
@@ -70,13 +70,15 @@ impl Options {
             user: self.become_user.unwrap_or_else(|| "root".into()),
             password: self.become_password,
         });
-        let connection = match self.way {
-            None | Some(Way::Ssh) => Connection::Ssh,
-            Some(Way::Local) => Connection::Local,
-            Some(Way::Podman(container)) => Connection::Podman { container: container.unwrap_or_else(|| name.clone()) },
-            Some(Way::Nspawn(machine)) => Connection::Nspawn { machine: machine.unwrap_or_else(|| name.clone()) },
-            Some(Way::Chroot(directory)) => Connection::Chroot { directory },
-            Some(Way::Device(transport)) => Connection::Device { transport, attributes: self.attributes },
+        let connection = match self.route {
+            None | Some(Route::Ssh) => Connection::Ssh,
+            Some(Route::Local) => Connection::Local,
+            Some(Route::Podman(container)) => {
+                Connection::Podman { container: container.unwrap_or_else(|| name.clone()) }
+            }
+            Some(Route::Nspawn(machine)) => Connection::Nspawn { machine: machine.unwrap_or_else(|| name.clone()) },
+            Some(Route::Chroot(directory)) => Connection::Chroot { directory },
+            Some(Route::Device(transport)) => Connection::Device { transport, attributes: self.attributes },
         };
         Target {
             address: self.address,

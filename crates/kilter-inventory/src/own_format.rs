@@ -9,7 +9,7 @@ use kilter_script::yaml::{Node, YamlKind};
 use crate::destination::{checked_host, checked_user, word};
 use crate::graph::Graph;
 use crate::host_range;
-use crate::options::{Options, Way};
+use crate::options::{Options, Route};
 use crate::problem::{Place, Problems};
 use crate::prompts;
 use crate::secrets;
@@ -29,7 +29,7 @@ pub(crate) fn is_own(root: &Node) -> bool {
 
 /// Reads a document into the graph.
 pub(crate) fn read(root: &Node, file: &Place, graph: &mut Graph, problems: &mut Problems) {
-    let mut reader = Reader { file, graph, problems };
+    let mut reader = DocumentReader { file, graph, problems };
     for (key, value) in root.entries().unwrap_or_default() {
         match key.text().map(EcoString::as_str) {
             Some("hosts") => reader.hosts(value),
@@ -41,7 +41,7 @@ pub(crate) fn read(root: &Node, file: &Place, graph: &mut Graph, problems: &mut 
 const OPTIONS: [&str; 5] = ["ssh", "become", "connection", "transport", "vars"];
 const SSH: [&str; 8] = ["host", "user", "port", "identity_file", "jump", "config", "args", "password"];
 
-struct Reader<'a> {
+struct DocumentReader<'a> {
     file: &'a Place,
     graph: &'a mut Graph,
     problems: &'a mut Problems,
@@ -54,7 +54,7 @@ enum Level {
     Group,
 }
 
-impl Reader<'_> {
+impl DocumentReader<'_> {
     fn error(&mut self, node: &Node, message: impl Into<EcoString>, hint: impl Into<EcoString>) {
         self.problems.error(&self.file.at(node.at), message, hint);
     }
@@ -323,12 +323,12 @@ impl Reader<'_> {
             Some(value) => reader.checked(value, &|text| word(role, text)),
             None => None,
         };
-        options.way = match word_of.map(EcoString::as_str) {
-            Some("ssh") if value.is_none() => Some(Way::Ssh),
-            Some("local") if value.is_none() => Some(Way::Local),
-            Some("podman") => Some(Way::Podman(name(self, "container"))),
-            Some("nspawn") => Some(Way::Nspawn(name(self, "machine"))),
-            Some("chroot") if value.is_some() => value.and_then(|value| self.path(value)).map(Way::Chroot),
+        options.route = match word_of.map(EcoString::as_str) {
+            Some("ssh") if value.is_none() => Some(Route::Ssh),
+            Some("local") if value.is_none() => Some(Route::Local),
+            Some("podman") => Some(Route::Podman(name(self, "container"))),
+            Some("nspawn") => Some(Route::Nspawn(name(self, "machine"))),
+            Some("chroot") if value.is_some() => value.and_then(|value| self.path(value)).map(Route::Chroot),
             _ => {
                 self.expected(node, "ssh, local, {podman: CONTAINER}, {nspawn: MACHINE} or {chroot: DIRECTORY}");
                 None
@@ -338,14 +338,14 @@ impl Reader<'_> {
 
     fn transport(&mut self, node: &Node, options: &mut Options) {
         if matches!(node.kind, YamlKind::Scalar { .. }) && !node.is_null() {
-            options.way = self.checked(node, &|text| word("transport", text)).map(Way::Device);
+            options.route = self.checked(node, &|text| word("transport", text)).map(Route::Device);
             return;
         }
         let Value::Hash(entries) = node.value() else {
             return self.expected(node, "a mapping such as {name: nx9k, host: 10.0.0.7}");
         };
         if let Some(name) = node.get("name") {
-            options.way = self.checked(name, &|text| word("transport", text)).map(Way::Device);
+            options.route = self.checked(name, &|text| word("transport", text)).map(Route::Device);
         }
         let attributes = entries.iter().filter(|(key, _)| *key != "name");
         options.attributes = secrets::sealed_all(attributes.map(|(key, value)| (key.clone(), value.clone())).collect());

@@ -173,6 +173,9 @@ pub(crate) enum Command {
     /// Show the facts of this machine
     #[command(after_help = examples::FACTS)]
     Facts(FactsArgs),
+    /// Show the targets and groups of an inventory
+    #[command(after_help = examples::INVENTORY)]
+    Inventory(InventoryArgs),
     /// Draw the graph of a manifest
     #[command(after_help = examples::GRAPH)]
     Graph(GraphArgs),
@@ -223,6 +226,27 @@ pub(crate) struct StatusArgs {
     /// Output format; `prometheus` prints metrics in the text format of Prometheus
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub(crate) format: StatusFormat,
+}
+
+/// Arguments of `kilter inventory`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InventoryArgs {
+    /// Targets to show: names, patterns such as `web:&prod`, or a condition such as `vars.site == "fra"`
+    /// [default: all]
+    #[arg(value_name = "PATTERN")]
+    pub(crate) pattern: Option<String>,
+    /// List the targets; the default
+    #[arg(long, conflicts_with_all = ["host", "graph"])]
+    pub(crate) list: bool,
+    /// Show the options, groups and variables of one target
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["graph", "pattern"])]
+    pub(crate) host: Option<String>,
+    /// Show the groups as a tree
+    #[arg(long)]
+    pub(crate) graph: bool,
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
 }
 
 /// Arguments of `kilter pause`.

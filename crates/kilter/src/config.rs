@@ -131,7 +131,7 @@ impl ConfigFile<'_> {
                 if takes_manifests && matches.value_source("manifests") != Some(ValueSource::CommandLine) {
                     added.manifests = self.values(value, true)?.into_iter().map(OsString::from).collect();
                 }
-            } else if let Some(of) = whole.find_subcommand(word) {
+            } else if let Some(of) = whole.find_subcommand(word).filter(|_| !is_option(&whole, word, value)) {
                 for (key, value) in self.entries(value)? {
                     let arg = self.option(of, key)?;
                     if word == name && !is_given(matches, arg) {
@@ -227,6 +227,13 @@ impl ConfigFile<'_> {
     }
 }
 
+/// Returns true if a key is a general option with the name of a command, such as `inventory`: options of a command are
+/// a mapping.
+fn is_option(whole: &clap::Command, word: &str, value: &Node) -> bool {
+    let mut options = whole.get_arguments().filter_map(Arg::get_long);
+    value.entries().is_none() && options.any(|long| long == word)
+}
+
 /// Returns true if the command line or the environment gives an option.
 fn is_given(matches: &ArgMatches, arg: &Arg) -> bool {
     let source = matches.value_source(arg.get_id().as_str());
@@ -262,6 +269,17 @@ mod tests {
         );
         assert!(some.manifests.is_empty());
         assert_eq!(added("facts", text).unwrap().command, Vec::<OsString>::new());
+    }
+
+    #[test]
+    fn option_with_the_name_of_a_command_is_a_text() {
+        let added = added("inventory", "inventory: hosts.yaml\n").unwrap();
+        assert_eq!(
+            (shown(&added.global), shown(&added.command)),
+            ("--inventory=/etc/kilter/hosts.yaml".into(), "".into())
+        );
+        let added = self::added("inventory", "inventory: {format: json}\n").unwrap();
+        assert_eq!((shown(&added.global), shown(&added.command)), ("".into(), "--format=json".into()));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod embedded;
 mod execute;
 mod exit;
 mod facts;
+mod inventory;
 mod load;
 mod markdown;
 mod metrics;

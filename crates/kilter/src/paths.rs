@@ -57,6 +57,14 @@ pub(crate) fn device_config() -> Option<PathBuf> {
     }
 }
 
+/// Returns the default path of the inventory; none if the user has no home.
+pub(crate) fn inventory() -> Option<PathBuf> {
+    match is_root() {
+        true => Some(PathBuf::from("/etc/kilter/inventory.yaml")),
+        false => Some(xdg("XDG_CONFIG_HOME", ".config")?.join("kilter/inventory.yaml")),
+    }
+}
+
 /// Returns the directory of the public keys whose signatures of plans are trusted; none if the user has no home.
 pub(crate) fn plan_keys_dir() -> Option<PathBuf> {
     match is_root() {

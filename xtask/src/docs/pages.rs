@@ -87,7 +87,7 @@ pub(super) const TABLE: &[Page] = &[
 ];
 
 /// All commands, in the order of the manual.
-const COMMANDS: [&str; 35] = [
+const COMMANDS: [&str; 36] = [
     "types",
     "get",
     "set",
@@ -104,6 +104,7 @@ const COMMANDS: [&str; 35] = [
     "resume",
     "clean",
     "facts",
+    "inventory",
     "graph",
     "history",
     "history show",

@@ -50,7 +50,7 @@ pub(crate) fn read(
     problems: &mut Problems,
 ) -> Option<Inventory> {
     let directory = path.parent().unwrap_or(Path::new("."));
-    let mut reader = Reader {
+    let mut reader = BoltReader {
         plugins: Plugins { directory, options },
         problems,
         groups: Vec::new(),
@@ -99,7 +99,7 @@ enum Named {
     Alias(usize),
 }
 
-struct Reader<'a> {
+struct BoltReader<'a> {
     plugins: Plugins<'a>,
     problems: &'a mut Problems,
     groups: Vec<BoltGroup>,
@@ -109,7 +109,7 @@ struct Reader<'a> {
     strings: Vec<(usize, usize, EcoString, Place)>,
 }
 
-impl Reader<'_> {
+impl BoltReader<'_> {
     /// Reads a group. Returns its index. The group at the top is `all`.
     fn group(&mut self, node: &Node, file: &Place, name: Option<&Node>, depth: usize) -> Option<usize> {
         let place = file.at(node.at);

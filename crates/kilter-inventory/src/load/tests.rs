@@ -210,3 +210,75 @@ fn hostile_texts_are_bounded() {
     let fault = load_text("h.yaml", &deep).unwrap_err();
     assert!(fault.contains("recursion limit exceeded"), "{fault}");
 }
+
+#[test]
+fn directory_that_contains_itself_is_one_problem() {
+    let directory = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(".", directory.path().join("loop")).unwrap();
+    fs::write(directory.path().join("x.yaml"), "hosts: [a]").unwrap();
+    let options = LoadOptions { trust: TrustPolicy::any(), variable: &|_| None, cancel: None };
+    let problems = load(directory.path(), &options).unwrap_err();
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].message.contains("8 directories deep"), "{}", problems[0]);
+}
+
+/// Generator of random numbers, with the constants of Knuth's MMIX.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+
+    /// Returns a text with some characters removed, doubled, moved or replaced.
+    fn damaged(&mut self, text: &str) -> String {
+        let mut chars: Vec<char> = text.chars().collect();
+        for _ in 0..1 + self.below(6) {
+            if chars.is_empty() {
+                break;
+            }
+            let at = self.below(chars.len());
+            match self.below(5) {
+                0 => drop(chars.remove(at)),
+                1 => chars.insert(at, chars[at]),
+                2 => chars.truncate(at),
+                3 => {
+                    let other = self.below(chars.len());
+                    chars.swap(at, other);
+                }
+                _ => {
+                    chars[at] = ['[', ']', ':', '{', '}', '"', '\'', '#', '-', '\\', '\n', '&', '*', '!', '~', 'é']
+                        [self.below(16)]
+                }
+            }
+        }
+        chars.into_iter().collect()
+    }
+}
+
+#[test]
+fn damaged_texts_give_targets_or_problems() {
+    let ini =
+        "[web]\nwww[01:03].example.com:22 a=\"[1, {'b': 2}]\"\n[web:vars]\nansible_become=True\n[top:children]\nweb\n";
+    let bolt = "groups:\n- name: web\n  targets: [a, {uri: 'ssh://u@b:22', alias: x}]\n  config: {ssh: {run-as: root}}\nvars: {a: {_plugin: prompt, message: m}}\n";
+    let ansible =
+        "all:\n  children:\n    web: {hosts: {'a[1:3]:22': {ansible_port: 5}}, vars: {x: 0644, <<: {y: yes}}}\n";
+    let selector = "~(web|db)[12],web[0:2]:&prod,!lone,[a-c]*";
+    let condition = "vars.site == \"ams\" && !(\"web\" in groups) || has(vars.x)";
+    let inventory = load_text("hosts.yaml", OWN).unwrap();
+    let mut random = Random(7);
+    for _ in 0..150 {
+        for (name, text) in [("h.yaml", OWN), ("hosts", ini), ("bolt.yaml", bolt), ("a.yaml", ansible)] {
+            let damaged = random.damaged(text);
+            if let Err(fault) = load_text(name, &damaged) {
+                assert!(fault.starts_with(name), "{fault}\n---\n{damaged}");
+            }
+        }
+        for text in [selector, condition] {
+            if let Ok(selector) = crate::Selector::parse(&random.damaged(text)) {
+                let _ = selector.select(&inventory);
+            }
+        }
+    }
+}

@@ -9,15 +9,15 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match step(&pattern, p, name[n]) {
-            Step::Star => {
+            GlobStep::Star => {
                 star = Some((p, n));
                 p += 1;
             }
-            Step::To(next) => {
+            GlobStep::To(next) => {
                 p = next;
                 n += 1;
             }
-            Step::Differs => match star {
+            GlobStep::Differs => match star {
                 Some((at, consumed)) => {
                     star = Some((at, consumed + 1));
                     (p, n) = (at + 1, consumed + 1);
@@ -29,24 +29,24 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-enum Step {
+enum GlobStep {
     Star,
     /// The character matches, and the pattern continues there.
     To(usize),
     Differs,
 }
 
-fn step(pattern: &[char], at: usize, c: char) -> Step {
-    let matched = |is_match: bool, next: usize| if is_match { Step::To(next) } else { Step::Differs };
+fn step(pattern: &[char], at: usize, c: char) -> GlobStep {
+    let matched = |is_match: bool, next: usize| if is_match { GlobStep::To(next) } else { GlobStep::Differs };
     match pattern.get(at) {
-        Some('*') => Step::Star,
-        Some('?') => Step::To(at + 1),
+        Some('*') => GlobStep::Star,
+        Some('?') => GlobStep::To(at + 1),
         Some('[') => match set(&pattern[at..], c) {
             Some((is_match, length)) => matched(is_match, at + length),
             None => matched(c == '[', at + 1),
         },
         Some(literal) => matched(*literal == c, at + 1),
-        None => Step::Differs,
+        None => GlobStep::Differs,
     }
 }
 

@@ -33,7 +33,7 @@ impl CallKind {
 
 /// Resource for which a call was started.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct CallTarget {
     pub(super) id: ResourceId,
     /// Its provider and its name on the system, which identify the resource that replaces it.
     pub(super) of: (u16, EcoString),
@@ -50,7 +50,7 @@ pub(super) struct Call {
     id: CallId,
     since: Instant,
     doing: CallKind,
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<CallTarget>,
     /// Source of its answers about other resources.
     pub(super) outlook: Arc<CallOutlook>,
 }
@@ -68,12 +68,12 @@ impl Call {
     }
 
     /// Describes the call and one of its targets for the status.
-    pub(super) fn begun(&self, target: &Target) -> InFlightCall {
+    pub(super) fn begun(&self, target: &CallTarget) -> InFlightCall {
         InFlightCall { reference: target.reference.clone(), doing: self.doing.word(), since: self.since.elapsed() }
     }
 
     /// Returns the targets that have changed or been removed since.
-    pub(super) fn superseded(&self, graph: &Graph) -> impl Iterator<Item = &Target> {
+    pub(super) fn superseded(&self, graph: &Graph) -> impl Iterator<Item = &CallTarget> {
         self.targets.iter().filter(|target| !graph.contains(target.id))
     }
 }
@@ -87,7 +87,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Records a call that is given to a worker.
-    pub(super) fn begin(&mut self, doing: CallKind, targets: Vec<Target>, outlook: &Arc<CallOutlook>) -> CallId {
+    pub(super) fn begin(&mut self, doing: CallKind, targets: Vec<CallTarget>, outlook: &Arc<CallOutlook>) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
         let outlook = Arc::clone(outlook);
@@ -115,7 +115,7 @@ impl Calls {
     }
 
     /// Returns the number of calls for a single resource, and the oldest of them with its start.
-    pub(super) fn single(&self) -> (usize, Option<(&Target, Instant)>) {
+    pub(super) fn single(&self) -> (usize, Option<(&CallTarget, Instant)>) {
         let mut single = self.open.iter().filter_map(|call| match &*call.targets {
             [target] => Some((target, call.since)),
             _ => None,
@@ -125,7 +125,7 @@ impl Calls {
     }
 
     /// Returns the calls for resources that have changed or been removed since.
-    pub(super) fn superseded(&self, graph: &Graph) -> impl Iterator<Item = (&Call, &Target)> {
+    pub(super) fn superseded(&self, graph: &Graph) -> impl Iterator<Item = (&Call, &CallTarget)> {
         self.open.iter().flat_map(move |call| call.superseded(graph).map(move |target| (call, target)))
     }
 

@@ -6,7 +6,7 @@ use kilter_provider::Level;
 
 use super::Driver;
 use super::calls::CallKind;
-use super::calls::{Call, Target};
+use super::calls::{Call, CallTarget};
 use crate::journal::Journal;
 use crate::observer::Event;
 use crate::step::CallResult;
@@ -40,7 +40,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Reports the change of a resource as it was declared before.
-    fn changed_superseded(&mut self, former: &Target, mut done: CallResult) {
+    fn changed_superseded(&mut self, former: &CallTarget, mut done: CallResult) {
         let outcome = done.outcome.take().unwrap_or_default();
         if outcome.fatal {
             // A fatal failure ends the run, also that of a former declaration.
@@ -70,15 +70,15 @@ impl Driver<'_, '_, '_, '_> {
     /// Returns the superseded call that a resource waits for.
     ///
     /// The call works on the former declaration of the resource, or on a resource that has a pending refresh for it.
-    pub(super) fn awaited(&self, vertex: ResourceId) -> Option<(&Call, &Target)> {
+    pub(super) fn awaited(&self, vertex: ResourceId) -> Option<(&Call, &CallTarget)> {
         let lookup = self.prepared.lookup();
-        let of_it = |target: &Target| lookup.named(target.of.0, &target.of.1) == Some(vertex);
+        let of_it = |target: &CallTarget| lookup.named(target.of.0, &target.of.1) == Some(vertex);
         let mut superseded = self.calls.superseded(&self.prepared.graph);
         superseded.find(|(_, target)| of_it(target)).or_else(|| self.awaited_change(vertex))
     }
 
     /// Returns the superseded change of a resource with a pending refresh for a vertex.
-    fn awaited_change(&self, vertex: ResourceId) -> Option<(&Call, &Target)> {
+    fn awaited_change(&self, vertex: ResourceId) -> Option<(&Call, &CallTarget)> {
         let superseded = self.calls.superseded(&self.prepared.graph);
         let mut changes = superseded.filter(|(call, _)| call.is_change()).peekable();
         changes.peek()?;
@@ -92,7 +92,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Returns the superseded call of a resource that has changed or been removed.
-    pub(super) fn superseded_call(&self, id: ResourceId) -> Option<(&Call, &Target)> {
+    pub(super) fn superseded_call(&self, id: ResourceId) -> Option<(&Call, &CallTarget)> {
         self.calls.superseded(&self.prepared.graph).find(|(_, target)| target.id == id)
     }
 

@@ -8,7 +8,7 @@ use kilter_model::Outcome;
 
 use super::call_context::CallContext;
 use super::calls::CallKind;
-use super::calls::Target;
+use super::calls::CallTarget;
 use super::message::Message;
 use super::{APPLY_CHUNK, Driver};
 use crate::observer::Event;
@@ -177,7 +177,7 @@ impl Driver<'_, '_, '_, '_> {
         }
         let target = |vertex: &ResourceId| {
             let resource = self.prepared.resource(*vertex);
-            Target {
+            CallTarget {
                 id: *vertex,
                 of: (self.prepared.provider_index(*vertex), resource.name.clone()),
                 reference: resource.reference.clone(),

@@ -167,6 +167,17 @@ Examples:
   kilter types file                    one, with its attributes
   kilter types file --format json | jq '.attributes[].name'";
 
+pub(super) const INVENTORY: &str = "\
+Examples:
+  kilter inventory                                 list all targets
+  kilter inventory -i hosts.yaml 'web:!web1'
+  kilter inventory 'vars.site == \"fra\" && \"web\" in groups'
+  kilter inventory --host web1                     the options and variables of one target
+  kilter inventory --graph
+
+A name alone is a host or a group. Patterns are those of Ansible: `a,b`, `a:b`, `web*`, `!x`, `&x`,
+`~regex`, `web[0:2]`. Passwords are not shown.";
+
 pub(super) const FACTS: &str = "\
 Examples:
   kilter facts

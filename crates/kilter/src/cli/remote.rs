@@ -16,8 +16,10 @@ pub(crate) struct RemoteArgs {
     /// in the device configuration, such as `switch1,switch2`
     #[arg(long, global = true, value_name = "HOSTS")]
     pub(crate) on: Vec<String>,
-    /// With --on: the inventory, a file, a directory or a program [default: /etc/kilter/inventory.yaml]
-    #[arg(short = 'i', long, global = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    /// Inventory of hosts and devices: a file, a directory or a program, in the format of kilter, Bolt or Ansible
+    /// [default: /etc/kilter/inventory.yaml for root, ~/.config/kilter/inventory.yaml otherwise, if it exists]
+    #[arg(short = 'i', long, global = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath,
+          env = "KILTER_INVENTORY", hide_env_values = true)]
     pub(crate) inventory: Option<PathBuf>,
     /// With --on: become root on the hosts
     #[arg(long = "become", global = true)]

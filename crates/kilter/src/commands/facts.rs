@@ -45,7 +45,8 @@ fn shown(value: &Value, format: FactsFormat) -> String {
     }
 }
 
-fn human(value: &Value) -> String {
+/// Returns a value for people: entries on lines of their own.
+pub(crate) fn human(value: &Value) -> String {
     let mut text = String::new();
     match value {
         Value::Hash(entries) if !entries.is_empty() => tree(&mut text, 0, value),

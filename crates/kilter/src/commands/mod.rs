@@ -15,6 +15,7 @@ pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod init;
+pub(crate) mod inventory;
 pub(crate) mod man;
 pub(crate) mod mold_loop;
 pub(crate) mod pass;
@@ -73,6 +74,7 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         Command::Types(args) => in_session(&|session| types::run(args, session)),
         Command::Explain(args) => in_session(&|session| explain::run(args, session)),
         Command::Facts(args) => in_session(&|session| facts::run(args, session)),
+        Command::Inventory(args) => in_session(&|session| inventory::run(args, session)),
         Command::Graph(args) => in_session(&|session| graph::run(args, session)),
         Command::Provider(args) => provider::run(args, global, &in_session),
         Command::Schema(args) => in_session(&|session| schema::run(args, session)),

@@ -1,11 +1,8 @@
 //! Hosts of a command line: the inventory, and the selection by `--on`.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use kilter_inventory::{
-    BecomeMethod as Method, Connection, Inventory, LoadOptions, Problem, Selector, Target, ask_for_passwords,
-};
+use kilter_inventory::{BecomeMethod as Method, Connection, Inventory, Selector, Target, ask_for_passwords};
 use kilter_model::Value;
 use kilter_model::expr::Lookup;
 use kilter_remote::{Become, BecomeMethod, Destination, Password, Ssh, Via};
@@ -14,10 +11,7 @@ use super::ask;
 use super::hosts::Hosts;
 use crate::cli::RemoteArgs;
 use crate::exit::Exit;
-use crate::{output, signals, trust};
-
-/// Inventory of the system.
-const USUAL: &str = "/etc/kilter/inventory.yaml";
+use crate::{inventory, output, trust};
 
 /// Chosen hosts, before any connection.
 pub(super) struct HostSelection {
@@ -33,7 +27,7 @@ impl HostSelection {
     /// # Errors
     /// If the inventory has problems, or no host is selected; reported.
     pub(super) fn read(args: &RemoteArgs) -> Result<HostSelection, Exit> {
-        let inventory = inventory(args)?;
+        let inventory = inventory::open(args.inventory.as_deref(), &trust::usual())?.unwrap_or_default();
         let (mut selectors, mut targets) = (Vec::new(), Vec::<Arc<Target>>::new());
         for text in &args.on {
             let refuse = |error: kilter_inventory::SelectError| {
@@ -115,33 +109,6 @@ impl HostSelection {
             false => Ok(()),
         }
     }
-}
-
-fn inventory(args: &RemoteArgs) -> Result<Inventory, Exit> {
-    let path = match &args.inventory {
-        Some(path) => path.as_path(),
-        None if Path::new(USUAL).exists() => Path::new(USUAL),
-        None => return Ok(Inventory::empty()),
-    };
-    let options = LoadOptions {
-        trust: trust::usual(),
-        variable: &|name| std::env::var_os(name),
-        cancel: Some(signals::raised()),
-    };
-    let inventory = Inventory::load(path, &options).map_err(|problems| {
-        problems.iter().for_each(|problem| report(problem, false));
-        Exit::NotStarted
-    })?;
-    inventory.warnings().iter().for_each(|problem| report(problem, true));
-    Ok(inventory)
-}
-
-fn report(problem: &Problem, is_warning: bool) {
-    match is_warning {
-        true => output::warning(problem),
-        false => output::error(problem),
-    }
-    problem.hint.iter().for_each(output::hint);
 }
 
 /// Returns the user of the command line.

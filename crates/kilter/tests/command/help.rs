@@ -3,7 +3,7 @@
 use crate::support::{Place, snapshot};
 
 /// All commands.
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "apply",
     "plan",
     "check",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 19] = [
     "act",
     "types",
     "facts",
+    "inventory",
     "graph",
     "history",
     "provider",

@@ -30,6 +30,7 @@ mod help;
 mod history;
 mod inherited;
 mod init;
+mod inventory;
 mod json_schema;
 mod known_hosts;
 mod listen;

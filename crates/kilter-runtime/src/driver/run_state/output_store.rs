@@ -11,7 +11,7 @@ use kilter_provider::Context;
 use rustc_hash::FxHashMap;
 
 use super::routes::Routes;
-use crate::driver::calls::Target;
+use crate::driver::calls::CallTarget;
 use crate::driver::resolve::{self, Resolution, sources};
 use crate::options::{Mode, Options};
 use crate::outputs::{OutputDeclaration, Outputs};
@@ -294,7 +294,7 @@ impl<'run> OutputStore<'run> {
     pub(in super::super) fn keep_superseded(
         &self,
         prepared: &Prepared,
-        former: &Target,
+        former: &CallTarget,
         sent: &Attributes,
     ) -> Result<(), EcoString> {
         let (Some((attributes, confidential)), Some(outputs)) = (&former.sends, &self.kept) else { return Ok(()) };

@@ -495,9 +495,9 @@ mod tests {
     }
 
     /// A transport without devices.
-    struct Named(TransportSchema);
+    struct UnusedTransport(TransportSchema);
 
-    impl TransportType for Named {
+    impl TransportType for UnusedTransport {
         fn schema(&self) -> &TransportSchema {
             &self.0
         }
@@ -508,7 +508,7 @@ mod tests {
     }
 
     fn transport(name: &str, desc: &str) -> Arc<dyn TransportType> {
-        Arc::new(Named(TransportSchema { name: name.into(), desc: desc.into(), connection_info: Vec::new() }))
+        Arc::new(UnusedTransport(TransportSchema { name: name.into(), desc: desc.into(), connection_info: Vec::new() }))
     }
 
     #[test]

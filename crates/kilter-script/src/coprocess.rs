@@ -117,8 +117,8 @@ struct Dialogue {
     ended: Option<EcoString>,
 }
 
-/// Answer to a request.
-enum Answer {
+/// CoprocessAnswer to a request.
+enum CoprocessAnswer {
     /// The line with the answer.
     Line(Vec<u8>),
     /// The process ended.
@@ -222,13 +222,13 @@ impl ScriptConnection {
         let answer = self.dialogue().ask(&head, input, &limits, &mut stderr);
         observer(Event::Closed { stream: Stream::Stderr });
         match answer {
-            Answer::Line(bytes) => {
+            CoprocessAnswer::Line(bytes) => {
                 let stdout = Captured { bytes, dropped: 0 };
                 Ok(Output { stdout, ..Output::of(Status::Code(0)) })
             }
-            Answer::Exited(output) => Ok(Output { stdout: Captured::default(), ..*output }),
-            Answer::Ended(ending) => Ok(Output { ending, ..Output::of(Status::Signal(15)) }),
-            Answer::Failed(why) => Err(SpawnError::Reported { text: self.seal.redact(why).into() }),
+            CoprocessAnswer::Exited(output) => Ok(Output { stdout: Captured::default(), ..*output }),
+            CoprocessAnswer::Ended(ending) => Ok(Output { ending, ..Output::of(Status::Signal(15)) }),
+            CoprocessAnswer::Failed(why) => Err(SpawnError::Reported { text: self.seal.redact(why).into() }),
         }
     }
 
@@ -254,14 +254,14 @@ impl ScriptConnection {
         spoken.observe(&Event::Closed { stream: Stream::Stderr });
         let permanent = |why: &str| TransportError::permanent(self.of(action, why));
         match answer {
-            Answer::Line(line) => self.parsed(action, &line),
-            Answer::Exited(output) => Err(permanent(&ending(&output))),
-            Answer::Ended(Termination::Deadline) => {
+            CoprocessAnswer::Line(line) => self.parsed(action, &line),
+            CoprocessAnswer::Exited(output) => Err(permanent(&ending(&output))),
+            CoprocessAnswer::Ended(Termination::Deadline) => {
                 let why = eco_format!("it did not answer within {} s", timeout.as_secs());
                 Err(TransportError::transient(self.of(action, &why)))
             }
-            Answer::Ended(_) => Err(permanent("it was ended because the run was interrupted")),
-            Answer::Failed(why) => Err(permanent(&why)),
+            CoprocessAnswer::Ended(_) => Err(permanent("it was ended because the run was interrupted")),
+            CoprocessAnswer::Failed(why) => Err(permanent(&why)),
         }
     }
 
@@ -300,9 +300,15 @@ impl ScriptConnection {
 
 impl Dialogue {
     /// Sends a request and waits for its answer. `body` is a JSON object.
-    fn ask(&mut self, head: &Json, body: &[u8], limits: &RequestLimits<'_>, stderr: &mut dyn FnMut(&[u8])) -> Answer {
+    fn ask(
+        &mut self,
+        head: &Json,
+        body: &[u8],
+        limits: &RequestLimits<'_>,
+        stderr: &mut dyn FnMut(&[u8]),
+    ) -> CoprocessAnswer {
         if let Some(why) = &self.ended {
-            return Answer::Failed(why.clone());
+            return CoprocessAnswer::Failed(why.clone());
         }
         self.id += 1;
         let until = limits.timeout.map(|timeout| Instant::now() + timeout);
@@ -332,7 +338,12 @@ impl Dialogue {
     }
 
     /// Waits for the answer to the last request.
-    fn answer(&mut self, until: Option<Instant>, limits: &RequestLimits<'_>, stderr: &mut dyn FnMut(&[u8])) -> Answer {
+    fn answer(
+        &mut self,
+        until: Option<Instant>,
+        limits: &RequestLimits<'_>,
+        stderr: &mut dyn FnMut(&[u8]),
+    ) -> CoprocessAnswer {
         let mut searched = 0;
         loop {
             while let Some(end) = self.received[searched..].iter().position(|byte| *byte == b'\n') {
@@ -340,7 +351,7 @@ impl Dialogue {
                 let line = std::mem::replace(&mut self.received, rest);
                 searched = 0;
                 match id_of(&line) {
-                    Ok(Some(id)) if id == self.id => return Answer::Line(line),
+                    Ok(Some(id)) if id == self.id => return CoprocessAnswer::Line(line),
                     // A late answer to a request that failed.
                     Ok(Some(id)) if id < self.id => {}
                     Ok(_) => return self.fail(eco_format!("its answer does not repeat the `id` {}", self.id)),
@@ -368,7 +379,7 @@ impl Dialogue {
                 Some(CoprocessEvent::Ended(ended)) => match *ended {
                     Ok(output) => {
                         self.ended = Some(ending(&output));
-                        return Answer::Exited(Box::new(output));
+                        return CoprocessAnswer::Exited(Box::new(output));
                     }
                     Err(error) => return self.fail(error.with_sources().into()),
                 },
@@ -377,21 +388,21 @@ impl Dialogue {
     }
 
     /// Ends the process, because its next answer could belong to an earlier request.
-    fn end(&mut self, ending: Termination) -> Answer {
+    fn end(&mut self, ending: Termination) -> CoprocessAnswer {
         let why = match ending {
             Termination::Deadline => "the connection was ended, because an earlier request had no answer in time",
             _ => "the connection was ended by an interrupt",
         };
         self.ended = Some(why.into());
         self.process.end();
-        Answer::Ended(ending)
+        CoprocessAnswer::Ended(ending)
     }
 
     /// Ends the process after an invalid answer.
-    fn fail(&mut self, why: EcoString) -> Answer {
+    fn fail(&mut self, why: EcoString) -> CoprocessAnswer {
         self.ended = Some(eco_format!("the connection was ended after an error: {why}"));
         self.process.end();
-        Answer::Failed(why)
+        CoprocessAnswer::Failed(why)
     }
 }
 
@@ -485,14 +496,14 @@ done
 touch "$(dirname "$0")/ended" 2>/dev/null
 "#;
 
-    struct Place {
+    struct InstalledTransport {
         directory: tempfile::TempDir,
         transport: Arc<ScriptTransport>,
         provider: Arc<dyn Script>,
     }
 
-    impl Place {
-        fn new(confine: bool) -> Place {
+    impl InstalledTransport {
+        fn new(confine: bool) -> InstalledTransport {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("box.prov");
             let program = match confine {
@@ -506,7 +517,7 @@ touch "$(dirname "$0")/ended" 2>/dev/null
                 Scripts::of(Found::look(&[directory.path().to_owned()], None, &surroundings), &surroundings);
             assert_eq!(found.notes, []);
             let (transport, provider) = (found.transports.remove(0), found.providers.remove(0));
-            Place { directory, transport, provider }
+            InstalledTransport { directory, transport, provider }
         }
 
         fn device(&self, mode: &str) -> Device {
@@ -523,9 +534,9 @@ touch "$(dirname "$0")/ended" 2>/dev/null
     }
 
     #[derive(Default)]
-    struct Lines(Mutex<Vec<String>>);
+    struct LoggedLines(Mutex<Vec<String>>);
 
-    impl Log for Lines {
+    impl Log for LoggedLines {
         fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
             self.0.lock().unwrap().push(format!("{} {type_name}[{name}]: {message}", level.word()));
         }
@@ -533,7 +544,7 @@ touch "$(dirname "$0")/ended" 2>/dev/null
 
     #[test]
     fn one_process_answers_all_requests_of_a_device() {
-        let (place, lines) = (Place::new(false), Lines::default());
+        let (place, lines) = (InstalledTransport::new(false), LoggedLines::default());
         let device = place.device("good");
         let cx = Context::empty().with_log(&lines).with_device(Some(&device));
         // Requests 1 and 2 are `connect` and `verify`.
@@ -551,7 +562,7 @@ touch "$(dirname "$0")/ended" 2>/dev/null
 
     #[test]
     fn confined_program_cannot_write() {
-        let (place, lines) = (Place::new(true), Lines::default());
+        let (place, lines) = (InstalledTransport::new(true), LoggedLines::default());
         let device = place.device("good");
         let cx = Context::empty().with_log(&lines).with_device(Some(&device));
         assert!(cx.transport().is_ok());
@@ -563,7 +574,7 @@ touch "$(dirname "$0")/ended" 2>/dev/null
 
     #[test]
     fn change_is_sent_with_its_type_and_its_error_returns() {
-        let place = Place::new(true);
+        let place = InstalledTransport::new(true);
         let device = place.device("good");
         let cx = Context::empty().with_device(Some(&device));
         let (name, should) = (EcoString::from("a"), [("value", "x")].into_iter().collect());
@@ -583,7 +594,7 @@ touch "$(dirname "$0")/ended" 2>/dev/null
 
     #[test]
     fn connection_errors_name_the_cause_without_secrets() {
-        let place = Place::new(true);
+        let place = InstalledTransport::new(true);
         let error = |mode: &str| place.device(mode).connect(&Context::empty()).err().unwrap();
         assert_eq!(error("refused"), TransportError::permanent("login with [redacted] refused"));
         let broken = error("broken");
@@ -595,7 +606,7 @@ touch "$(dirname "$0")/ended" 2>/dev/null
         let cx = Context::empty().with_interrupt(Interrupt::new(&raised, None));
         assert!(place.device("good").connect(&cx).is_err());
         raised.store(false, Ordering::Relaxed);
-        let lines = Lines::default();
+        let lines = LoggedLines::default();
         let info: Attributes = [("mode", "away")].into_iter().collect();
         let once = place.transport.connect(&cx.with_log(&lines), "edge1", &info);
         assert_eq!(once.err().unwrap(), TransportError::transient("away"));
@@ -610,7 +621,7 @@ touch "$(dirname "$0")/ended" 2>/dev/null
             ("noise", "its answer `connected to [redacted]` is not a JSON object"),
             ("flood", "its answer is longer than 4194304 bytes"),
         ] {
-            let place = Place::new(true);
+            let place = InstalledTransport::new(true);
             let device = place.device("good");
             let cx = Context::empty().with_device(Some(&device));
             assert_eq!(place.get(&cx, "a"), Ok(Some("3".into())));

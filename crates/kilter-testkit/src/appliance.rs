@@ -37,7 +37,7 @@ const STACK: usize = 128 << 10;
 
 /// Misbehaviour of an appliance for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ApplianceFault {
     /// Answers with this status and changes nothing.
     Status(u16),
     /// Closes the connection without an answer and changes nothing.
@@ -49,17 +49,17 @@ pub enum Fault {
 }
 
 #[derive(Default)]
-struct State {
+struct ApplianceState {
     resources: BTreeMap<String, Map<String, Json>>,
     /// Faults of the next requests that start with these texts.
-    faults: VecDeque<(&'static str, Fault)>,
+    faults: VecDeque<(&'static str, ApplianceFault)>,
     latency: Duration,
     requests: Vec<String>,
     is_released: bool,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct ApplianceServer {
+    state: Mutex<ApplianceState>,
     released: Condvar,
     is_stopped: AtomicBool,
 }
@@ -67,7 +67,7 @@ struct Shared {
 /// An appliance that runs until it is dropped.
 pub struct Appliance {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ApplianceServer>,
 }
 
 impl Appliance {
@@ -78,8 +78,11 @@ impl Appliance {
     pub fn start() -> io::Result<Appliance> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let shared =
-            Arc::new(Shared { state: Mutex::default(), released: Condvar::new(), is_stopped: AtomicBool::new(false) });
+        let shared = Arc::new(ApplianceServer {
+            state: Mutex::default(),
+            released: Condvar::new(),
+            is_stopped: AtomicBool::new(false),
+        });
         let of_thread = Arc::clone(&shared);
         thread(move || {
             for stream in listener.incoming() {
@@ -105,11 +108,11 @@ impl Appliance {
     }
 
     /// Adds a fault of the next request that starts with this text, such as `PUT` or `GET /vlan`.
-    pub fn fail_next(&self, request: &'static str, fault: Fault) {
+    pub fn fail_next(&self, request: &'static str, fault: ApplianceFault) {
         self.shared.state().faults.push_back((request, fault));
     }
 
-    /// Sends the answers that [`Fault::Late`] holds back.
+    /// Sends the answers that [`ApplianceFault::Late`] holds back.
     pub fn release(&self) {
         self.shared.state().is_released = true;
         self.shared.released.notify_all();
@@ -145,15 +148,15 @@ fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// A request.
-struct Request {
+struct HttpRequest {
     method: String,
     path: String,
     is_authorized: bool,
     body: Vec<u8>,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ApplianceServer {
+    fn state(&self) -> MutexGuard<'_, ApplianceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,7 +174,7 @@ impl Shared {
     }
 
     /// Returns the answer to a request; none to disconnect.
-    fn handle(&self, request: &Request) -> Option<(u16, Json)> {
+    fn handle(&self, request: &HttpRequest) -> Option<(u16, Json)> {
         let (fault, latency) = {
             let mut state = self.state();
             let text = format!("{} {}", request.method, request.path);
@@ -183,13 +186,13 @@ impl Shared {
             std::thread::sleep(latency);
         }
         match fault {
-            Some(Fault::Status(status)) => return Some((status, json!({ "error": "the appliance is busy" }))),
-            Some(Fault::Disconnect) => return None,
-            Some(Fault::DisconnectAfterChange) => {
+            Some(ApplianceFault::Status(status)) => return Some((status, json!({ "error": "the appliance is busy" }))),
+            Some(ApplianceFault::Disconnect) => return None,
+            Some(ApplianceFault::DisconnectAfterChange) => {
                 self.answer(request);
                 return None;
             }
-            Some(Fault::Late) => {
+            Some(ApplianceFault::Late) => {
                 let waiting = self.released.wait_while(self.state(), |state| !state.is_released);
                 drop(waiting);
             }
@@ -198,7 +201,7 @@ impl Shared {
         Some(self.answer(request))
     }
 
-    fn answer(&self, request: &Request) -> (u16, Json) {
+    fn answer(&self, request: &HttpRequest) -> (u16, Json) {
         if !request.is_authorized {
             return (401, json!({ "error": "wrong user or password" }));
         }
@@ -231,7 +234,7 @@ impl Shared {
 }
 
 /// Reads a request; none at the end of the connection.
-fn read(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
+fn read(reader: &mut impl BufRead) -> io::Result<Option<HttpRequest>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);
@@ -251,7 +254,7 @@ fn read(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     }
     let mut body = vec![0; length.min(MAX_BODY_BYTES)];
     reader.read_exact(&mut body)?;
-    Ok(Some(Request { method, path, is_authorized, body }))
+    Ok(Some(HttpRequest { method, path, is_authorized, body }))
 }
 
 #[cfg(test)]
@@ -286,9 +289,9 @@ mod tests {
     fn faults_occur_once_on_request() {
         let appliance = Appliance::start().unwrap();
         assert!(ask(&appliance, "GET /facts", "Basic bm8=", "").starts_with("HTTP/1.1 401"));
-        appliance.fail_next("GET", Fault::Status(503));
-        appliance.fail_next("PUT", Fault::Disconnect);
-        appliance.fail_next("PUT", Fault::DisconnectAfterChange);
+        appliance.fail_next("GET", ApplianceFault::Status(503));
+        appliance.fail_next("PUT", ApplianceFault::Disconnect);
+        appliance.fail_next("PUT", ApplianceFault::DisconnectAfterChange);
         assert!(ask(&appliance, "GET /facts", LOGIN, "").starts_with("HTTP/1.1 503"));
         assert_eq!(ask(&appliance, "PUT /a/1", LOGIN, "1"), "");
         assert_eq!((ask(&appliance, "PUT /a/2", LOGIN, "2").as_str(), appliance.get("a", "1")), ("", None));
@@ -299,7 +302,7 @@ mod tests {
     #[test]
     fn late_answer_waits_for_its_release() {
         let appliance = Appliance::start().unwrap();
-        appliance.fail_next("GET", Fault::Late);
+        appliance.fail_next("GET", ApplianceFault::Late);
         std::thread::scope(|scope| {
             let answer = scope.spawn(|| ask(&appliance, "GET /facts", LOGIN, ""));
             while appliance.requests().is_empty() {

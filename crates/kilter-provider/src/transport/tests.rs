@@ -76,9 +76,9 @@ impl Transport for FakeConnection {
 }
 
 #[derive(Default)]
-struct Lines(Mutex<Vec<String>>);
+struct TransportLog(Mutex<Vec<String>>);
 
-impl Log for Lines {
+impl Log for TransportLog {
     fn log(&self, level: Level, type_name: &str, name: &str, message: &str) {
         self.0.lock().unwrap().push(format!("{} {type_name}[{name}]: {message}", level.word()));
     }
@@ -123,7 +123,7 @@ fn reserved_keys_are_named() {
 fn transient_errors_are_retried_and_logged_at_notice() {
     let refused = || TransportError::transient("no answer, hunter2secret");
     let (device, fake) = device(Fake::new(vec![refused(), refused()]));
-    let lines = Lines::default();
+    let lines = TransportLog::default();
     let cx = Context::empty().with_log(&lines);
     assert!(device.connect_within(&cx, CONNECT_TIMEOUT, Duration::ZERO).is_ok());
     assert_eq!(fake.attempts.load(Ordering::Relaxed), 3);

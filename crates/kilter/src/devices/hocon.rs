@@ -1,4 +1,4 @@
-//! Reader of the subset of HOCON that files of credentials use: JSON with comments, keys and values without quotes, and
+//! HoconReader of the subset of HOCON that files of credentials use: JSON with comments, keys and values without quotes, and
 //! line breaks in place of commas.
 //!
 //! Files that are made of several sources (`include`, `${…}`, `+=`) are refused. No message quotes a value, because
@@ -33,7 +33,7 @@ impl std::fmt::Display for HoconError {
 /// # Errors
 /// The first error.
 pub(super) fn parse(text: &str) -> Result<Hash, HoconError> {
-    let mut reader = Reader { rest: text, line: 1, depth: 0 };
+    let mut reader = HoconReader { rest: text, line: 1, depth: 0 };
     reader.skip_lines();
     let is_braced = reader.take("{");
     if reader.rest.starts_with('[') {
@@ -47,13 +47,13 @@ pub(super) fn parse(text: &str) -> Result<Hash, HoconError> {
     }
 }
 
-struct Reader<'t> {
+struct HoconReader<'t> {
     rest: &'t str,
     line: usize,
     depth: usize,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> HoconReader<'t> {
     fn error(&self, message: impl Into<String>) -> HoconError {
         HoconError { line: self.line, message: message.into() }
     }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use kilter_testkit::appliance::{Appliance, Fault, PASSWORD, USER};
+use kilter_testkit::appliance::{Appliance, ApplianceFault, PASSWORD, USER};
 use serde_json::json;
 
 use crate::support::{Ended, Place, is_root};
@@ -152,7 +152,7 @@ fn refused_login_is_reported_at_once() {
 fn unreachable_device_is_retried_with_a_notice() {
     let devices = Devices::new();
     let appliance = devices.appliance("box1");
-    appliance.fail_next("GET /facts", Fault::Disconnect);
+    appliance.fail_next("GET /facts", ApplianceFault::Disconnect);
     let ended = devices.ends(0, &["--on", "box1", "apply", "site.yaml"]);
     let parts = ["notice: appliance[box1]: GET /facts: no answer from 127.0.0.1:", "; retry in 0.5 s"];
     assert!(has_line(&ended.stderr, &parts), "{}", ended.stderr);
@@ -163,8 +163,8 @@ fn unreachable_device_is_retried_with_a_notice() {
 fn disconnect_during_a_change_is_the_failure_of_its_resource() {
     let devices = Devices::new();
     let appliance = devices.appliance("box1");
-    appliance.fail_next("PUT /vlan/99", Fault::Disconnect);
-    appliance.fail_next("PUT /user/backup", Fault::DisconnectAfterChange);
+    appliance.fail_next("PUT /vlan/99", ApplianceFault::Disconnect);
+    appliance.fail_next("PUT /user/backup", ApplianceFault::DisconnectAfterChange);
     let ended = devices.ends(4, &["--on", "box1", "apply", "site.yaml"]);
     assert!(ended.stdout.contains("4 resources: 2 changed, 2 failed"), "{}", ended.stdout);
     assert!(has_line(&ended.stdout, &["PUT /vlan/99: no answer from 127.0.0.1:"]), "{}", ended.stdout);
@@ -178,7 +178,7 @@ fn disconnect_during_a_change_is_the_failure_of_its_resource() {
 fn error_of_the_device_is_reported_for_its_type_only() {
     let devices = Devices::new();
     let appliance = devices.appliance("box1");
-    appliance.fail_next("GET /setting", Fault::Status(503));
+    appliance.fail_next("GET /setting", ApplianceFault::Status(503));
     let ended = devices.ends(4, &["--on", "box1", "apply", "site.yaml"]);
     assert!(has_line(&ended.stdout, &["GET /setting: status 503:", "the appliance is busy"]), "{}", ended.stdout);
     assert!(ended.stdout.contains("4 resources: 3 changed, 1 failed"), "{}", ended.stdout);
@@ -189,7 +189,7 @@ fn late_answer_ends_the_connection() {
     let devices = Devices::new();
     devices.transport("  timeout: 1\n");
     let appliance = devices.appliance("box1");
-    appliance.fail_next("GET /user", Fault::Late);
+    appliance.fail_next("GET /user", ApplianceFault::Late);
     let ended = devices.ends(4, &["--on", "box1", "apply", "site.yaml"]);
     assert!(
         has_line(&ended.stdout, &["it did not reply in time and was ended (its limit is 1 s;"]),
@@ -284,7 +284,7 @@ fn files_with(directory: &Path, text: &str, found: &mut Vec<PathBuf>) {
 fn password_is_in_no_argument_environment_file_or_output() {
     let devices = Devices::new();
     let appliance = devices.appliance("box1");
-    appliance.fail_next("GET /vlan", Fault::Late);
+    appliance.fail_next("GET /vlan", ApplianceFault::Late);
     let args = ["--on", "box1", "apply", "site.yaml", "--verbose", "--log", "debug", "--format", "json"];
     let mut child: Child =
         devices.command(&args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -336,7 +336,7 @@ fn guide_transport_works() {
     assert!(devices.ends(0, &["--on", "edge1", "apply", "edge.yaml"]).stdout.contains("2 changed"));
     assert!(devices.ends(0, &["--on", "edge1", "apply", "edge.yaml"]).stdout.contains("2 unchanged"));
     assert_eq!(appliance.get("vlan", "7"), Some(json!({ "label": "office", "shutdown": false })));
-    appliance.fail_next("PUT", Fault::Disconnect);
+    appliance.fail_next("PUT", ApplianceFault::Disconnect);
     let broken = devices.ends(4, &["--on", "edge1", "set", "nx9k_vlan", "8", "label=roof"]).stdout;
     assert!(broken.contains("the switch does not answer"), "{broken}");
     let refused = devices.ends(1, &["--on", "edge2", "facts"]).stderr;
@@ -371,8 +371,8 @@ fn faulty_devices_do_not_affect_others() {
     let [good, cut, late] = ["good", "cut", "late"].map(|name| devices.appliance(name));
     let refusing = Appliance::start().unwrap();
     devices.add("refusing", &info(&refusing, "wrong-password"));
-    cut.fail_next("PUT /vlan/7", Fault::Disconnect);
-    late.fail_next("GET /setting", Fault::Late);
+    cut.fail_next("PUT /vlan/7", ApplianceFault::Disconnect);
+    late.fail_next("GET /setting", ApplianceFault::Late);
     let ended = devices.ends(4, &["--on", "good,cut,late,refusing", "apply", "site.yaml"]);
     assert!(ended.stdout.contains("good:\n") && ended.stdout.contains("  4 resources: 4 changed"), "{}", ended.stdout);
     assert!(has_line(&ended.stdout, &["PUT /vlan/7: no answer from 127.0.0.1:"]), "{}", ended.stdout);

@@ -76,8 +76,8 @@ fn main() -> ExitCode {
     signals::set_up();
     // Inherited descriptors are for this program only, not for the programs that it starts.
     close_fds::set_fds_cloexec(3, &[]);
-    if ralsh::is_called() {
-        return ralsh::run();
+    if let Some(words) = ralsh::called() {
+        return ralsh::run(words);
     }
     match config::command_line(std::env::args_os().collect()) {
         Ok(mut cli) => {

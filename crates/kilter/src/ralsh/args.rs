@@ -42,13 +42,13 @@ pub(super) struct Args {
     /// Explain a type: its provider and its attributes
     #[arg(short, long)]
     pub(super) explain: bool,
-    /// Work on another machine; not supported yet
+    /// Work on another machine, over ssh
     #[arg(short, long, value_name = "TARGET")]
     pub(super) target: Option<String>,
     /// Use sudo on the target
     #[arg(short, long)]
     pub(super) sudo: bool,
-    /// Keep the temporary directory on the target
+    /// Keep kilter on the target, as without this option
     #[arg(short, long)]
     pub(super) keep: bool,
     /// Print help
@@ -89,9 +89,9 @@ impl Args {
     /// # Errors
     /// An impossible option or combination.
     pub(super) fn check(&self) -> Result<(), Error> {
-        if let Some(target) = &self.target {
-            let why = format!("failed to connect to {target}: kilter cannot work on other machines yet");
-            return Err(Error::new(why));
+        if self.target.is_some() && !self.include.is_empty() {
+            return Err(Error::new("--include and --target exclude each other")
+                .hint("install the scripts on the target, in one of the usual directories"));
         }
         match self.explain && self.json {
             true => {
@@ -99,6 +99,22 @@ impl Args {
             }
             false => Ok(()),
         }
+    }
+}
+
+impl Args {
+    /// Returns the words of this command line for `ralsh` on the target.
+    pub(super) fn words_for_target(&self) -> Vec<String> {
+        let flags =
+            [(self.explain, "--explain"), (self.json, "--json"), (self.quiet, "--quiet"), (self.absent, "--absent")];
+        let mut words: Vec<String> =
+            flags.iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| (*flag).to_owned()).collect();
+        if let Some(level) = self.log_level.to_possible_value() {
+            words.push(format!("--log-level={}", level.get_name()));
+        }
+        words.push("--".to_owned());
+        words.extend(self.resource_type.iter().chain(&self.name).chain(&self.words).cloned());
+        words
     }
 }
 

@@ -19,7 +19,7 @@ mod read;
 mod trouble;
 mod update;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ use self::log::Logger;
 use self::trouble::Error;
 use crate::exit::Exit;
 use crate::session::Session;
-use crate::{output, signals};
+use crate::{output, remote, signals};
 
 /// Result of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +56,21 @@ impl From<RalshResult> for ExitCode {
     }
 }
 
-/// Returns true if the program was called by that name.
-pub(crate) fn is_called() -> bool {
-    let name = std::env::args_os().next();
-    name.as_deref().map(Path::new).and_then(Path::file_name) == Some(OsStr::new("ralsh"))
+/// Returns the words of the command line if the program was called by that name, or as `kilter ralsh`.
+pub(crate) fn called() -> Option<Vec<OsString>> {
+    let words: Vec<OsString> = std::env::args_os().take(2).collect();
+    let name = |word: Option<&OsString>| word.map(Path::new).and_then(Path::file_name) == Some(OsStr::new("ralsh"));
+    let skipped = match (name(words.first()), words.get(1).is_some_and(|word| word == "ralsh")) {
+        (true, _) => 0,
+        (false, true) => 1,
+        (false, false) => return None,
+    };
+    Some(std::env::args_os().skip(skipped).collect())
 }
 
-/// Runs the command of the process arguments.
-pub(crate) fn run() -> ExitCode {
-    let args = match args::parse(std::env::args_os()) {
+/// Runs the command of these words.
+pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
+    let args = match args::parse(words.into_iter()) {
         Ok(args) => args,
         Err(refused) => return refuse(&refused).into(),
     };
@@ -72,6 +78,9 @@ pub(crate) fn run() -> ExitCode {
         return shown(output::data(&format!("{} (kilter)\n", env!("CARGO_PKG_VERSION")))).into();
     }
     let logger = Logger::new(args.log_level);
+    if let (Some(target), Ok(())) = (&args.target, args.check()) {
+        return on_target(target, &args);
+    }
     let ended = match carry_out(&args, &logger) {
         Ok(ended) => ended,
         Err(trouble) => {
@@ -84,6 +93,19 @@ pub(crate) fn run() -> ExitCode {
         Some(exit) => exit.into(),
         None if ended == RalshResult::Well && logger.has_errors() => RalshResult::Wrong.into(),
         None => ended.into(),
+    }
+}
+
+/// Runs the command on another machine.
+fn on_target(target: &str, args: &Args) -> ExitCode {
+    let mut words = vec!["ralsh".to_owned()];
+    words.extend(args.words_for_target());
+    match remote::run_on(target, args.sudo, words) {
+        Ok(code) => ExitCode::from(code),
+        Err(why) => {
+            OutputFormat::of(args).fail(&Error::new(format!("failed to connect to {target}: {why}")));
+            RalshResult::Wrong.into()
+        }
     }
 }
 

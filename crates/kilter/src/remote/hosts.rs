@@ -205,6 +205,15 @@ impl Drop for Permit<'_> {
 }
 
 impl HostAnswer {
+    /// Returns the reason why there is no result.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            HostAnswer::Finished { finished, .. } => format!("the command ended with {}", finished.code),
+            HostAnswer::Unreachable(error) => error.to_string(),
+            HostAnswer::Lost { error, .. } => error.to_string(),
+        }
+    }
+
     /// Returns the exit code that this answer stands for. A host without an answer is a failure.
     pub(super) fn code(&self) -> u8 {
         match self {

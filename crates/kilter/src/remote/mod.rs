@@ -12,7 +12,7 @@ mod targets;
 use std::sync::Arc;
 
 use kilter_inventory::Target;
-use kilter_remote::Binary;
+use kilter_remote::{Binary, RemoteCall};
 
 use crate::cli::{Cli, Command, RemoteArgs, ServeArgs};
 use crate::exit::Exit;
@@ -70,6 +70,22 @@ fn refuse_options(cli: &Cli) -> Result<(), Exit> {
         )),
         None => Ok(()),
     }
+}
+
+/// Runs kilter with these arguments on one host, with its output on this terminal. Returns its exit code.
+///
+/// # Errors
+/// The reason why there is no exit code.
+pub(crate) fn run_on(host: &str, is_root: bool, args: Vec<String>) -> Result<u8, String> {
+    signals::listen().map_err(|_| "signals cannot be received".to_owned())?;
+    let options = RemoteArgs { is_become: is_root, ..RemoteArgs::default() };
+    let destination = targets::of_name(host, &options)?;
+    let binary = Binary::own().map_err(|error| error.to_string())?;
+    let hosts = Hosts::new(vec![destination], binary, &options);
+    let call = RemoteCall { args, ..RemoteCall::default() };
+    let finished = hosts.call_streaming(0, &call, &mut foreign::write);
+    hosts.close();
+    finished.map(|finished| finished.code).map_err(|answer| answer.reason())
 }
 
 /// Executes the commands of another machine, as the program that `--on` starts on a host.

@@ -111,6 +111,18 @@ impl HostSelection {
     }
 }
 
+/// Returns the way to a host that is in no inventory.
+///
+/// # Errors
+/// If the text is no host.
+pub(super) fn of_name(name: &str, args: &RemoteArgs) -> Result<Destination, String> {
+    let selected = Selector::parse(name).and_then(|selector| selector.select(&Inventory::default()));
+    let targets = selected.map_err(|error| error.message.to_string())?;
+    let [target] = targets.as_slice() else { return Err("one host is expected".to_owned()) };
+    let by = Become { method: args.become_method, user: "root".to_owned(), password: None };
+    Ok(Destination { become_user: args.is_become.then_some(by), ..destination(target, args)? })
+}
+
 /// Returns the user of the command line.
 fn become_user(args: &RemoteArgs) -> Result<Option<Become>, Exit> {
     if !args.is_become && args.become_user.is_none() && !args.ask_become_pass {

@@ -218,7 +218,7 @@ fn resources_of_a_json_script_are_listed_found_and_changed() {
 #[test]
 fn invalid_ralsh_request_is_refused_before_calls() {
     let place = settings();
-    let commands = "--bogus\n-x\n-l|bogus|-I|.\n-l\n-I\n-t|host.example\n-e\n-e|-j\n-e|-j|setting\nnosuch\n-j|nosuch\nsetting::nosuch|-I|.\n-I|.|setting|a|zzz=1\n-I|.|setting|a|size=1\n-I|.|setting|a|name=b\n-I|.|setting|a|value\n-I|.|setting|a|=1\n-I|.|setting|a|ensure=bogus\n-I|.|setting|a|loud=yes\n-I|.|setting|a|tags=a,,b\n-j|-I|.|setting|a|zzz=1";
+    let commands = "--bogus\n-x\n-l|bogus|-I|.\n-l\n-I\n-t|-x\n-t|h|-I|.\n-e\n-e|-j\n-e|-j|setting\nnosuch\n-j|nosuch\nsetting::nosuch|-I|.\n-I|.|setting|a|zzz=1\n-I|.|setting|a|size=1\n-I|.|setting|a|name=b\n-I|.|setting|a|value\n-I|.|setting|a|=1\n-I|.|setting|a|ensure=bogus\n-I|.|setting|a|loud=yes\n-I|.|setting|a|tags=a,,b\n-j|-I|.|setting|a|zzz=1";
     snapshot("ralsh-refused.txt", &transcript(&place, commands));
     assert_eq!(calls(&place), ["ral_action=describe"]);
 }

@@ -120,6 +120,22 @@ fn host_answers_as_this_machine_does() {
 }
 
 #[test]
+fn ralsh_works_on_a_target() {
+    let cache = cache();
+    let place = Place::new();
+    let there = |args: &[&str]| {
+        let mut command = place.command(&[&["ralsh", "-t", "local://"], args].concat());
+        place.end(command.env("KILTER_CACHE_DIR", &cache))
+    };
+    for args in [&["user", "root"][..], &["-j", "user", "root"], &["-a", "user", "nosuch"], &["nosuch"]] {
+        assert_eq!(there(args), crate::ralsh::ralsh(&place, args), "{args:?}");
+    }
+    let file = place.path().join("quotes").display().to_string();
+    let set = there(&["file", &file, "ensure=file", "content=a 'b' $(id)"]);
+    assert_eq!((set.code, content(file.as_ref())), (0, "a 'b' $(id)".to_owned()), "{}", set.stderr);
+}
+
+#[test]
 fn equal_answers_are_shown_once() {
     let sshd = Sshd::start();
     let answer = sshd.kilter("h1,h2", &["facts", "kernel"]);

@@ -476,7 +476,7 @@ impl Machine {
             let child = self.graph.edge(edge).to;
             let progress = &mut self.progress[child.slot()];
             progress.waiting -= 1;
-            progress.blocker = progress.blocker.or(blocker);
+            progress.blocker = progress.blocker.or(blocker.filter(|_| !self.vertices[child.slot()].independent));
             let is_last = progress.waiting == 0;
             match progress.phase {
                 Phase::Waiting if is_last => self.make_ready(child),

@@ -28,6 +28,8 @@ pub struct Vertex {
     pub retry: i32,
     /// Milliseconds between two attempts.
     pub delay: u64,
+    /// True if failures of other vertices do not block the vertex: its edges only order it.
+    pub independent: bool,
 }
 
 /// Result of a vertex in a pass.

@@ -804,3 +804,15 @@ fn contested_vertex_is_still_refreshed_and_notifies_when_it_is_repaired() {
     let owe = Command::JournalRefresh(vec![RefreshToken { first: A, second: B }]);
     assert_eq!(run.give(Input::Checked(A, CheckResult::Differs)), [owe, apply(A)]);
 }
+
+#[test]
+fn failure_does_not_block_an_independent_vertex() {
+    let described = || vec![Vertex { single: true, independent: true, ..Vertex::default() }; 2];
+    let passing = MachineRun::passing(&[before(A, B)], described(), &[]);
+    for mut run in [passing, MachineRun::holding(&[before(A, B)], described())] {
+        assert_eq!(run.machine.commands(), [check(A)]);
+        let commands = run.give(Input::Checked(A, CheckResult::Failed));
+        assert!(commands.contains(&settled(A, Disposition::Failed)), "{commands:?}");
+        assert_eq!(commands.last(), Some(&check(B)), "the order stays");
+    }
+}

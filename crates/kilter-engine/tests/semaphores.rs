@@ -115,6 +115,7 @@ const PLAIN: Vertex = Vertex {
     refreshable: false,
     retry: 0,
     delay: 0,
+    independent: false,
 };
 
 /// Returns an edit after which these vertices are left, in this order.

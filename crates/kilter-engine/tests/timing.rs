@@ -88,6 +88,7 @@ fn duration(case: &TimingCase) -> u64 {
         refreshable: false,
         retry: 0,
         delay: 0,
+        independent: false,
     };
     let of = case.alone.iter().map(|at| (ResourceId::first(*at), vec![0])).collect();
     let semaphores = Semaphores { counts: vec![1], of };

@@ -31,6 +31,9 @@ pub struct Catalog {
     pub origin: EcoString,
     /// Sensitive variables. Messages must not contain any part of a text that was made from them.
     pub secrets: Vec<crate::value::Value>,
+    /// True if the resources restore former states, in the order of the relations alone: the order of their types is
+    /// the one of the changes, not of their reversal. A failure blocks no other resource then.
+    pub is_undo: bool,
 }
 
 /// A resource of a composite type. Not part of [`Catalog::resources`], which contains its parts instead.

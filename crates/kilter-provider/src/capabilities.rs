@@ -371,9 +371,11 @@ pub enum RevertTo {
     Earlier,
     /// Absence, regardless of the earlier state. The name is enough to restore it.
     Absence,
+    /// The values of the declared attributes. `reverse` cannot restore them, but an undo can.
+    Values,
 }
 
-/// Restores the state of resources that are no longer declared (`reverse`).
+/// Restores the state of resources that are no longer declared (`reverse`), or whose change is undone.
 pub trait Revert {
     /// Returns the state to restore.
     fn revert_to(&self) -> RevertTo {
@@ -385,6 +387,15 @@ pub trait Revert {
     /// # Errors
     /// The reason why the state could not be restored. The resource is then not changed.
     fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString>;
+
+    /// Completes the declaration that removes a resource again. `is` is the state before the resource was created.
+    ///
+    /// # Errors
+    /// The reason why it could not be removed again.
+    fn revert_creation(&self, is: &State, removal: &mut Attributes) -> Result<(), EcoString> {
+        let _ = (is, removal);
+        Ok(())
+    }
 
     /// Distinguishes the locations a resource of the same name may have lived in; the earlier state is stored per
     /// location.

@@ -20,7 +20,9 @@ pub(crate) fn edges(catalog: &Catalog, registry: &Registry, providers: &[u16], l
             }
         }
     }
-    automatic(catalog, registry, providers, lookup, &mut edges);
+    if !catalog.is_undo {
+        automatic(catalog, registry, providers, lookup, &mut edges);
+    }
     // For a resource that cannot be refreshed, a notification is only an order.
     for edge in edges.iter_mut().filter(|edge| edge.notify) {
         edge.notify = is_refreshable(catalog, registry, providers, edge.to);

@@ -86,10 +86,16 @@ impl<'a> PendingChange<'a> {
         if !self.can_be_absent() {
             return Err(eco_format!("a resource of the type `{}` cannot be removed", self.provider.schema().name));
         }
-        let is_reverted = self.provider.capabilities().revert.is_some();
+        let revert = self.provider.capabilities().revert;
         // Other values, such as the text of a line, may identify the resource.
-        let mut before = if is_reverted { Attributes::new() } else { self.should.clone() };
+        let mut before = match revert.is_some_and(|revert| revert.revert_to() != RevertTo::Values) {
+            true => Attributes::new(),
+            false => self.should.clone(),
+        };
         before.set("ensure", "absent");
+        if let Some(revert) = revert {
+            catch_panic(self.provider, || revert.revert_creation(&self.found.state, &mut before))??;
+        }
         Ok(before)
     }
 

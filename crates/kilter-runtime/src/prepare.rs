@@ -271,7 +271,7 @@ fn contradictions(
 
 /// Returns the state that a provider restores for a resource that is no longer declared.
 pub(crate) fn reverts_to(provider: &dyn Provider) -> Option<RevertTo> {
-    provider.capabilities().revert.map(|revert| revert.revert_to())
+    provider.capabilities().revert.map(|revert| revert.revert_to()).filter(|to| *to != RevertTo::Values)
 }
 
 /// Returns the problem of a resource with `reverse` whose state cannot be restored. A `reverse` from the defaults

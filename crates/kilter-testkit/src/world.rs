@@ -97,6 +97,7 @@ fn vertices(rng: &mut Rng, count: u32) -> Vec<Vertex> {
             refreshable: chance(rng, refreshable),
             retry,
             delay: rng.u64(..5) * 100,
+            independent: false,
         }
     };
     (0..count).map(|_| vertex()).collect()

@@ -344,6 +344,9 @@ impl Machine {
         if self.hold.is_none() {
             return self.progress[vertex.slot()].blocker;
         }
+        if self.vertices[vertex.slot()].independent {
+            return None;
+        }
         self.graph.incoming(vertex).iter().find_map(|edge| {
             let parent = self.graph.edge(*edge).from;
             match self.progress[parent.slot()].phase {

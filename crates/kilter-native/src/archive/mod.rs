@@ -8,6 +8,7 @@ mod schema;
 mod tarball;
 mod zip;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -18,12 +19,12 @@ use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_process::trust::{Distrust, TrustPolicy};
 use kilter_provider::{
     AutoEdge, Batch, Context, Durability, Effect, Footprint, Insync, Interrupt, Match, Mode, POLL, PathState, Predict,
-    Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError,
-    Wanted, Watch, WatchSource, canonicalize_one, check, get_each, redacted_outcome,
+    Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, RevertTo, Scheduling, Scope, SideEffects,
+    ValidationError, Wanted, Watch, WatchSource, canonicalize_one, check, get_each, redacted_outcome,
 };
 
 use crate::accounts::{Accounts, System, number};
-use crate::file::unpack::{self, UnpackDirectory};
+use crate::file::unpack::{self, ArchiveNode, UnpackDirectory};
 use crate::file::{FileProvider, directory};
 use crate::state_files::StateFiles;
 use members::TakeMember;
@@ -61,6 +62,11 @@ impl ArchiveProvider {
         let Some(should) = wanted.should else { return Err("an archive is checked only by its declaration".into()) };
         let declared = DeclaredArchive::of(wanted.name, should);
         let mut state = State::absent(wanted.name.clone());
+        if declared.removes_files {
+            let attributes = Attributes::from_iter([("ensure", "present"), ("path", wanted.name.as_str())]);
+            let is_there = !self.unpacked(cx, &declared, true)?.files.is_empty();
+            return Ok(if is_there { State::present(wanted.name.clone(), attributes) } else { state });
+        }
         if declared.is_absent {
             let attributes = Attributes::from_iter([("ensure", "present"), ("path", wanted.name.as_str())]);
             let is_there = unpack::exists(declared.path)?;
@@ -102,6 +108,39 @@ impl ArchiveProvider {
         Ok(state)
     }
 
+    /// Returns the files below the directory that are as in the archive, and the directories of the archive. `is_first`
+    /// ends after the first file.
+    ///
+    /// # Errors
+    /// If the archive or a file cannot be read.
+    fn unpacked(
+        &self,
+        cx: &Context<'_>,
+        declared: &DeclaredArchive<'_>,
+        is_first: bool,
+    ) -> Result<UnpackedMembers, EcoString> {
+        let mut unpacked = UnpackedMembers::default();
+        if !unpack::exists(declared.extract_path)? {
+            return Ok(unpacked);
+        }
+        let Some(archive) = ArchiveProvider::open(declared)? else { return Ok(unpacked) };
+        if self.checksum_problem(cx, declared, &archive)?.is_some() {
+            return Ok(unpacked);
+        }
+        let mut tree = UnpackDirectory::open(declared.extract_path, self.owner(cx, declared)?)?;
+        each(File::from(archive), declared.strip, cx.interrupt(), &mut |member| {
+            let above = member.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+            unpacked.directories.extend(above.map(|(end, _)| member.path[..end].to_vec()));
+            if matches!(member.node, ArchiveNode::Directory) {
+                unpacked.directories.insert(member.path.to_vec());
+            } else if tree.holds(member)? {
+                unpacked.files.push(member.path.to_vec());
+            }
+            Ok(!is_first || unpacked.files.is_empty())
+        })?;
+        Ok(unpacked)
+    }
+
     /// Opens the local archive; none if it does not exist.
     ///
     /// # Errors
@@ -141,6 +180,16 @@ impl ArchiveProvider {
         // Values from other resources have not been validated before.
         if let Some(problem) = declared.problems(&[]).pop() {
             return Err(problem.to_string().into());
+        }
+        if declared.removes_files {
+            let unpacked = self.unpacked(cx, &declared, false)?;
+            let mut tree = UnpackDirectory::open(declared.extract_path, None)?;
+            unpacked.files.iter().try_for_each(|path| tree.remove_file(path))?;
+            // The longest paths come first: a directory after those in it.
+            unpacked.directories.iter().rev().try_for_each(|path| tree.remove_empty_directory(path))?;
+            if declared.url().is_none() {
+                return Ok(());
+            }
         }
         if declared.is_absent {
             return match directory::find(declared.path)? {
@@ -205,6 +254,13 @@ impl ArchiveProvider {
     }
 }
 
+/// Paths of an archive, relative to the directory.
+#[derive(Default)]
+struct UnpackedMembers {
+    files: Vec<Vec<u8>>,
+    directories: BTreeSet<Vec<u8>>,
+}
+
 /// Passes each member of an archive to `take`, until it returns false. The first `strip` directories of each path are
 /// dropped, and members without a further name are omitted.
 ///
@@ -218,7 +274,7 @@ fn each(file: File, strip: usize, interrupt: Interrupt<'_>, take: &mut TakeMembe
 }
 
 impl Provider for ArchiveProvider {
-    crate::builtin::describe!("archive", "tar", schema, [read_one, scheduling, relations, predict, watch]);
+    crate::builtin::describe!("archive", "tar", schema, [read_one, scheduling, relations, predict, watch, revert]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || Err(ProviderError::new("archives cannot be listed: declare one")))
@@ -306,6 +362,24 @@ impl Relations for ArchiveProvider {
     }
 }
 
+impl Revert for ArchiveProvider {
+    fn revert_to(&self) -> RevertTo {
+        RevertTo::Values
+    }
+
+    fn revert_state(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
+        Err("the former content of its files is not saved".into())
+    }
+
+    fn revert_creation(&self, _: &State, removal: &mut Attributes) -> Result<(), EcoString> {
+        if DeclaredArchive::of("", removal).local().is_none() {
+            return Err("the archive is not kept (`cleanup`), so that its files are not known".into());
+        }
+        removal.set("remove_files", true);
+        Ok(())
+    }
+}
+
 impl Predict for ArchiveProvider {
     fn side_effects(&self, _: &Attributes) -> SideEffects {
         SideEffects::Own
@@ -313,7 +387,7 @@ impl Predict for ArchiveProvider {
 
     fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
         let declared = DeclaredArchive::of(change.name, change.should?);
-        if declared.is_absent {
+        if declared.is_absent && !declared.removes_files {
             return Some(vec![Effect::Path { path: declared.path.into(), node: PathState::Absent }]);
         }
         let kept = declared.url().filter(|_| !declared.cleanup).map(|_| declared.path);
@@ -323,7 +397,7 @@ impl Predict for ArchiveProvider {
 
     fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
         let declared = DeclaredArchive::of(name, should);
-        if declared.is_absent {
+        if declared.is_absent && !declared.removes_files {
             return say(Footprint::Writes { path: declared.path, is_whole: true });
         }
         say(Footprint::Writes { path: declared.extract_path, is_whole: false });

@@ -46,9 +46,18 @@ pub(super) fn schema() -> TypeSchema {
             "ensure",
             "Enum[present, absent]",
             Behaviour::Property,
-            "`present`: the files are unpacked. `absent`: there is no file at `path`; unpacked files stay.",
+            "`present`: the files are unpacked. `absent`: there is no file at `path`; unpacked files stay, unless \
+             `remove_files` is `true`.",
         )
         .default("present")
+        .attribute(
+            "remove_files",
+            "Boolean",
+            Behaviour::Parameter,
+            "With `ensure: absent`, remove the unpacked files that are as in the archive, and directories of the \
+             archive that are empty then. The archive itself stays, unless kilter downloaded it.",
+        )
+        .default(false)
         .attribute(
             "path",
             "String[1]",
@@ -109,6 +118,8 @@ pub(super) fn schema() -> TypeSchema {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeclaredArchive<'a> {
     pub(super) is_absent: bool,
+    /// True if the unpacked files are absent, and not only the archive.
+    pub(super) removes_files: bool,
     /// Path of the archive.
     pub(super) path: &'a str,
     source: Option<&'a str>,
@@ -127,6 +138,7 @@ impl<'a> DeclaredArchive<'a> {
         let strip = should.get("strip_components").and_then(|strip| strip.unwrap_sensitive().as_integer());
         DeclaredArchive {
             is_absent: should.text("ensure") == Some("absent"),
+            removes_files: should.text("ensure") == Some("absent") && should.get_bool("remove_files") == Some(true),
             path: path.trim_end_matches('/'),
             source: should.text("source"),
             extract_path: should.text("extract_path").map_or("", |path| path.trim_end_matches('/')),
@@ -165,7 +177,8 @@ impl<'a> DeclaredArchive<'a> {
             ("source", self.source.filter(|source| !kilter_fetch::is_url(source))),
             (
                 "extract_path",
-                Some(self.extract_path).filter(|_| !self.is_absent && !deferred.contains(&"extract_path")),
+                Some(self.extract_path)
+                    .filter(|_| (!self.is_absent || self.removes_files) && !deferred.contains(&"extract_path")),
             ),
             ("creates", self.creates),
         ];

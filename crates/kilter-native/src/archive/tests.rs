@@ -292,6 +292,43 @@ fn absent_removes_the_archive_and_keeps_the_files() {
 }
 
 #[test]
+fn remove_files_removes_what_is_as_in_the_archive() {
+    let bench = ArchiveBench::new(&tool());
+    bench.converge(&bench.should(&[]));
+    let names = || {
+        let mut names: Vec<String> = walk(&bench.to(""));
+        names.sort();
+        names
+    };
+    let unpacked = names();
+    assert!(unpacked.len() > 2, "{unpacked:?}");
+    fs::write(bench.to("tool-1/README"), "edited").unwrap();
+    bench.converge(&bench.should(&[("ensure", "absent".into()), ("remove_files", true.into())]));
+    assert_eq!(names(), ["tool-1", "tool-1/README"], "an edited file stays, with its directory");
+    assert!(bench.archive().exists());
+    fs::remove_file(bench.to("tool-1/README")).unwrap();
+    bench.converge(&bench.should(&[]));
+    assert_eq!(names(), unpacked);
+    bench.converge(&bench.should(&[("ensure", "absent".into()), ("remove_files", true.into())]));
+    assert_eq!(names(), [""; 0]);
+}
+
+/// Returns the paths below a directory.
+fn walk(root: &Path) -> Vec<String> {
+    fn add(root: &Path, at: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(at).unwrap().flatten() {
+            found.push(entry.path().strip_prefix(root).unwrap().display().to_string());
+            if entry.file_type().unwrap().is_dir() {
+                add(root, &entry.path(), found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    add(root, root, &mut found);
+    found
+}
+
+#[test]
 fn archive_with_another_checksum_is_not_unpacked() {
     let bench = ArchiveBench::new(&tool());
     let failure = bench.set(&bench.should(&[("checksum", "0".repeat(64).as_str().into())])).failure.unwrap();

@@ -17,8 +17,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Outcome, State, TypeSchema, Unknown, Value};
 use kilter_provider::{
     AutoEdge, Capabilities, Content, Context, Declared, Direction, Effect, Explain, Footprint, Forecast, Insync, Match,
-    Mode, PathState, Predict, Provider, ProviderError, Query, Redactor, Relations, Scope, SideEffects, ValidationError,
-    Wanted, Watch, WatchSource,
+    Mode, PathState, Predict, Provider, ProviderError, Query, Redactor, Relations, Revert, RevertTo, Scope,
+    SideEffects, ValidationError, Wanted, Watch, WatchSource,
 };
 use rustc_hash::FxHashMap;
 
@@ -80,6 +80,11 @@ pub trait PartType: Send + Sync + 'static {
 
     /// Compares the property of an existing part.
     fn insync(is: Option<&Value>, should: &Attributes) -> Insync;
+
+    /// Returns true if a file has no content besides the form that its format needs.
+    fn is_empty(bytes: &[u8]) -> bool {
+        bytes.trim_ascii().is_empty()
+    }
 }
 
 /// Provider of a type whose resources are parts of files.
@@ -111,7 +116,8 @@ pub(crate) fn common(schema: TypeSchema) -> TypeSchema {
             "Boolean",
             Behaviour::Parameter,
             "Create the file if it does not exist, with mode 0644, or 0600 for a secret. With `false`, a missing file \
-             is a failure, unless `ensure` is `absent`.",
+             is a failure, unless `ensure` is `absent`. With `true` and `ensure: absent`, kilter removes the file if \
+             nothing is left in it.",
         )
         .default(false)
         .attribute(
@@ -356,6 +362,12 @@ impl<T: PartType> PartProvider<T> {
         let precautions =
             Precautions { commands: &distinct(&made, "validate_cmd"), backups: &distinct(&made, "backup"), is_secret };
         let mode = if is_secret { NEW_SECRET_FILE } else { NEW_FILE };
+        // With `create`, the file exists as long as it has a content.
+        let is_over = made.iter().all(|should| is_absent(should)) && made.iter().any(|should| may_create(should));
+        if is_over && file.exists() && T::is_empty(&bytes) {
+            file.remove(cx)?;
+            return Ok(outcomes);
+        }
         let lost = file.replace_checked(&bytes, mode, &precautions, cx)?;
         if let Some(first) = outcomes.first_mut().filter(|_| !lost.is_empty()) {
             first.notes.push(eco_format!("{path}: could not keep {}", lost.join(", ")));
@@ -405,6 +417,7 @@ impl<T: PartType> Provider for PartProvider<T> {
             predict: Some(self),
             explain: Some(self),
             watch: Some(self),
+            revert: Some(self),
             ..Capabilities::default()
         }
     }
@@ -480,6 +493,24 @@ impl<T: PartType> Relations for PartProvider<T> {
         };
         let problem = ValidationError::new(eco_format!("file[{path}] {other}, and {} in it would undo that", T::NOUN));
         vec![problem.hint("remove one of the two, or declare the file without a content")]
+    }
+}
+
+impl<T: PartType> Revert for PartProvider<T> {
+    fn revert_to(&self) -> RevertTo {
+        RevertTo::Values
+    }
+
+    fn revert_state(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
+        Err("the values of its attributes are its state".into())
+    }
+
+    /// Removes a file that the creation made, unless it has other content.
+    fn revert_creation(&self, _: &State, removal: &mut Attributes) -> Result<(), EcoString> {
+        if may_create(removal) && std::fs::symlink_metadata(path_of(removal)).is_ok() {
+            removal.set("create", false);
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,8 @@ use std::io::{self, Read};
 use ecow::{EcoString, eco_format};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, mkdirat, openat, readlinkat, renameat, symlinkat, unlinkat,
+    AtFlags, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, mkdirat, openat, readlinkat, renameat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -186,12 +187,39 @@ impl UnpackDirectory {
         };
         let named = written.and_then(|()| Ok(renameat(&parent.fd, &*name, &parent.fd, leaf)?));
         named.map_err(|error| {
-            let _ = unlinkat(&parent.fd, &*name, rustix::fs::AtFlags::empty());
+            let _ = unlinkat(&parent.fd, &*name, AtFlags::empty());
             match Errno::from_io_error(&error) {
                 Some(errno) => FileError::io("write", &shown, errno),
                 None => FileError::Archive { path: shown.clone(), reason: error.to_string() },
             }
         })
+    }
+
+    /// Removes a member that is no directory, if it is there.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn remove_file(&mut self, path: &[u8]) -> Result<(), EcoString> {
+        self.unlink(path, AtFlags::empty()).map_err(text)
+    }
+
+    /// Removes a directory, if it is there and empty.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn remove_empty_directory(&mut self, path: &[u8]) -> Result<(), EcoString> {
+        self.last = None;
+        self.unlink(path, AtFlags::REMOVEDIR).map_err(text)
+    }
+
+    fn unlink(&mut self, path: &[u8], flags: AtFlags) -> Result<(), FileError> {
+        let shown = self.shown(path);
+        let (below, leaf) = entry::split(path);
+        let Some(parent) = self.parent(below)? else { return Ok(()) };
+        match unlinkat(&parent.fd, leaf, flags) {
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+            Err(errno) => Err(FileError::io("remove", shown, errno)),
+        }
     }
 
     /// Creates the missing directories above a member.

@@ -80,9 +80,26 @@ pub(super) fn keep(system: &System, cx: &Context<'_>, name: &str, content: &str)
     })
 }
 
-/// Removes the file of a table.
+/// Removes the file of a table. After the last one, the directory and the line that includes it go too.
 pub(super) fn forget(system: &System, cx: &Context<'_>, name: &str) -> Result<(), EcoString> {
-    lone::remove(&real(system, &file_of(name)), cx).map_err(|error| eco_format!("{error}"))
+    lone::remove(&real(system, &file_of(name)), cx).map_err(|error| eco_format!("{error}"))?;
+    let directory = real(system, DIRECTORY);
+    let is_own = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("kilter-"))
+    };
+    if std::fs::read_dir(&directory).is_ok_and(|mut entries| entries.any(is_own)) {
+        return Ok(());
+    }
+    // It stays if other files are in it.
+    let _ = std::fs::remove_dir(&directory);
+    let path = real(system, configuration(system));
+    if !Path::new(&path).exists() {
+        return Ok(());
+    }
+    rewrite(cx, &path, |old| {
+        let lines = old.split_inclusive(|byte| *byte == b'\n');
+        lines.filter(|line| line.trim_ascii() != INCLUDE.as_bytes()).collect::<Vec<_>>().concat()
+    })
 }
 
 /// Replaces a file if its content changes.

@@ -142,7 +142,8 @@ fn table_is_loaded_kept_and_removed() {
     assert_eq!(listed.len(), 2);
     machine.converges(&[("inet filter", &absent())]);
     assert_eq!(machine.live("inet filter"), None);
-    assert!(!machine.root.path().join("etc/nftables.d/kilter-inet-filter.nft").exists());
+    assert!(!machine.root.path().join("etc/nftables.d").exists());
+    assert_eq!(machine.text("etc/nftables.conf"), DEFAULTS);
     machine.converges(&[("inet filter", &absent())]);
 }
 

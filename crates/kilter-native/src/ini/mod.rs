@@ -52,7 +52,8 @@ static SCHEMA: LazyLock<TypeSchema> = LazyLock::new(|| {
             "ensure",
             "Enum[present, absent]",
             Behaviour::Property,
-            "State of the setting: `present`, or `absent`, which removes it and keeps its section.",
+            "State of the setting: `present`, or `absent`, which removes it. Its section stays, unless it is empty and \
+             `create` is `true`.",
         )
         .default("present")
         .attribute("name", "String[1]", Behaviour::Namevar, "Name of the resource. The file does not contain it.");
@@ -182,6 +183,9 @@ impl PartType for Ini {
         let before = FoundPart::text(old.trim_end().as_bytes());
         if is_absent(should) {
             edits.remove(&places.found);
+            if should.get_bool("create") == Some(true) {
+                remove_empty_section(edits, header);
+            }
         } else if old.trim_end() != value {
             let has_blank = head.ends_with(char::is_whitespace) || !given.ends_with(char::is_whitespace);
             let blank = if has_blank || !old.is_empty() { "" } else { " " };
@@ -206,6 +210,23 @@ impl PartType for Ini {
             false => Insync::Differs(None),
         }
     }
+}
+
+/// Removes the header of a section without lines, and the blank line before it.
+fn remove_empty_section(edits: &mut Edits<'_>, header: &str) {
+    let lines: Vec<Position> = edits.all().collect();
+    let text = |at: Position| String::from_utf8_lossy(edits.line(at)).into_owned();
+    let is_blank = |at: &Position| text(*at).trim().is_empty();
+    let is_header = |at: &Position| section(&text(*at)).is_some();
+    let is_it = |at: &Position| section(&text(*at)).is_some_and(|found| found == header && !header.is_empty());
+    let Some(first) = lines.iter().position(is_it) else { return };
+    let inside = lines[first + 1..].iter().take_while(|at| !is_header(at));
+    if !inside.clone().all(is_blank) {
+        return;
+    }
+    let end = first + 1 + inside.count();
+    let start = if first > 0 && is_blank(&lines[first - 1]) && end == lines.len() { first - 1 } else { first };
+    edits.remove(&lines[start..end]);
 }
 
 /// Adds a setting that the file does not have.

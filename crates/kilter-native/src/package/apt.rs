@@ -128,6 +128,12 @@ impl Apt<'_> {
         Ok(output.lines().filter_map(removed).collect())
     }
 
+    /// Returns the packages that nothing needs after a removal, by a simulation; none if apt-get refuses the removal.
+    pub(super) fn unneeded_after(&self, names: &[&str]) -> Vec<EcoString> {
+        let simulated = Invocation::new("apt-get").args(["-s", "-q", "-y", "remove", "--"]).args(names);
+        self.query(simulated).map(|output| unneeded(&output)).unwrap_or_default()
+    }
+
     fn query(&self, invocation: Invocation) -> Result<EcoString, EcoString> {
         let name = invocation.program.to_string_lossy().into_owned();
         let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(QUERY);
@@ -160,14 +166,14 @@ impl Apt<'_> {
     fn run_update(&self, options: &[&str]) -> Result<(), Failed> {
         // apt-get does not wait for this lock itself.
         self.wait_for(super::lock::LISTS, "the package lists")?;
-        self.change(apt_get().args(options).args(["-o", "APT::Update::Error-Mode=any", "update"]))
+        self.change(apt_get().args(options).args(["-o", "APT::Update::Error-Mode=any", "update"])).map(drop)
     }
 
-    /// Changes packages in one transaction.
+    /// Changes packages in one transaction. Returns the output of apt-get.
     ///
     /// # Errors
     /// If apt-get fails.
-    pub(super) fn transaction(&self, args: &[String]) -> Result<(), Failed> {
+    pub(super) fn transaction(&self, args: &[String]) -> Result<EcoString, Failed> {
         let confold = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"];
         self.change(apt_get().args(confold).args(args))
     }
@@ -180,7 +186,7 @@ impl Apt<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        self.change(Invocation::new("apt-mark").args([word, "--"]).args(names))
+        self.change(Invocation::new("apt-mark").args([word, "--"]).args(names)).map(drop)
     }
 
     /// Waits until no other program holds the lock of dpkg. apt-get can wait too, but the state of packages is only
@@ -217,7 +223,7 @@ impl Apt<'_> {
         super::lock::holder(root, super::lock::DPKG).or_else(|| super::lock::holder(root, super::lock::LISTS))
     }
 
-    fn change(&self, invocation: Invocation) -> Result<(), Failed> {
+    fn change(&self, invocation: Invocation) -> Result<EcoString, Failed> {
         self.wait_for_lock()?;
         let name = invocation.program.to_string_lossy().into_owned();
         let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(CHANGE);
@@ -230,7 +236,7 @@ impl Apt<'_> {
             self.cx.log(Level::Debug, "package", "", line);
         }
         if finished.is_success() {
-            return Ok(());
+            return Ok(finished.stdout.text().into());
         }
         let is_locked = finished.stderr.text().contains("Could not get lock");
         let message = failure(&name, &finished, CHANGE);
@@ -292,6 +298,14 @@ fn policies(output: &str) -> FxHashMap<EcoString, Policy> {
     all
 }
 
+/// Returns the packages that apt installed as dependencies and that nothing needs, from the output of apt-get.
+pub(super) fn unneeded(output: &str) -> Vec<EcoString> {
+    let is_heading = |line: &str| line.starts_with("The following package") && line.ends_with("no longer required:");
+    let after = output.lines().skip_while(|line| !is_heading(line)).skip(1);
+    let names = after.take_while(|line| line.starts_with(' ')).flat_map(str::split_whitespace);
+    names.map(EcoString::from).collect()
+}
+
 /// Parses the output of `apt-cache showpkg`: the section `Reverse Provides` of each package.
 fn providers(output: &str) -> FxHashMap<EcoString, Vec<EcoString>> {
     let mut all: FxHashMap<EcoString, Vec<EcoString>> = FxHashMap::default();
@@ -346,6 +360,17 @@ libc6:i386:
         assert!(!bash.is_latest("5.2.15-2+b7") && bash.is_latest("5.2.21-1") && bash.is_latest("6.0"));
         assert_eq!(all["mail-transport-agent"], Policy::default());
         assert_eq!(all["libc6:i386"].versions, ["2.36-9"]);
+    }
+
+    #[test]
+    fn unneeded_packages_follow_their_heading() {
+        let output = "Reading package lists...\nThe following packages were automatically installed and are no longer \
+                      required:\n  git-man libcurl3\n  patch\nUse 'apt autoremove' to remove them.\nThe following \
+                      packages will be REMOVED:\n  git\n";
+        assert_eq!(unneeded(output), ["git-man", "libcurl3", "patch"]);
+        let one = "The following package was automatically installed and is no longer required:\n  patch\nUse it\n";
+        assert_eq!(unneeded(one), ["patch"]);
+        assert_eq!(unneeded("The following packages will be REMOVED:\n  git\n"), [""; 0]);
     }
 
     #[test]

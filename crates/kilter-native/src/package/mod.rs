@@ -18,7 +18,8 @@ use kilter_model::{Attributes, Because, Change, Outcome, State, Unknown, Value};
 use kilter_process::trust::TrustPolicy;
 use kilter_provider::{
     AutoEdge, Context, Declaration, Direction, Footprint, Forecast, Insync, Match, Mode, Owner, POLL, Predict,
-    Provider, ProviderError, Query, Relations, Scope, Suitability, ValidationError, Wanted, Watch, WatchSource,
+    Provider, ProviderError, Query, Relations, Revert, RevertTo, Scope, Suitability, ValidationError, Wanted, Watch,
+    WatchSource,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -248,7 +249,7 @@ fn expand(should: &mut Attributes) -> Result<(), ValidationError> {
 }
 
 impl Provider for PackageProvider {
-    crate::builtin::describe!("package", "apt", schema, [relations, owner, predict, watch]);
+    crate::builtin::describe!("package", "apt", schema, [relations, owner, predict, watch, revert]);
 
     fn suitable(&self) -> Suitability {
         match tool::installed(&PROGRAMS, None) {
@@ -349,6 +350,24 @@ impl Owner for PackageProvider {
         let info = self.database.info();
         let lists = [info.join(format!("{name}.list")), info.join(format!("{name}:{native}.list"))];
         owned::paths(&lists, &self.trust, is_wanted)
+    }
+}
+
+impl Revert for PackageProvider {
+    fn revert_to(&self) -> RevertTo {
+        RevertTo::Values
+    }
+
+    fn revert_state(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
+        Err("the values of its attributes are its state".into())
+    }
+
+    /// Removes configuration files too, unless an earlier installation had left some.
+    fn revert_creation(&self, is: &State, removal: &mut Attributes) -> Result<(), EcoString> {
+        if is.attributes.get_bool("config_files") != Some(true) {
+            removal.set("purge", true);
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome};
 use kilter_provider::{Context, Level, Mode};
 
-use super::apt::{Apt, Failed, Policy, REFRESHED};
+use super::apt::{self, Apt, Failed, Policy, REFRESHED};
 use super::schema::maximum_age;
 use super::status::{DpkgStatus, Package, Packages};
 use super::{PackageProvider, is_removal, version};
@@ -90,6 +90,12 @@ impl Run<'_> {
         self.resolve(&mut steps, &mut outcomes);
         if mode == Mode::Preview {
             self.keep_certain(changes, is_stale, &mut outcomes);
+            let removed: Vec<&TransactionStep<'_>> =
+                steps.iter().filter(|step| matches!(step.goal, Goal::Remove | Goal::Purge)).collect();
+            if let [first, ..] = *removed {
+                let names: Vec<&str> = removed.iter().map(|step| step.name.as_str()).collect();
+                outcomes[first.at].notes.extend(unneeded_note(&self.apt.unneeded_after(&names)));
+            }
             return outcomes;
         }
         self.carry_out(&steps, &mut outcomes);
@@ -258,8 +264,14 @@ impl Run<'_> {
 
     /// Changes packages in one transaction. If it fails, changes each package on its own.
     fn transaction(&self, options: &(Vec<EcoString>, bool), steps: &[&TransactionStep<'_>], outcomes: &mut [Outcome]) {
+        let is_removal = |step: &&&TransactionStep<'_>| matches!(step.goal, Goal::Remove | Goal::Purge);
         let failed = match self.try_transaction(options, steps) {
-            Ok(()) => return,
+            Ok(left) => {
+                if let Some(first) = steps.iter().find(is_removal) {
+                    outcomes[first.at].notes.extend(unneeded_note(&left));
+                }
+                return;
+            }
             Err(failed) => failed,
         };
         if steps.len() == 1 || failed.is_locked {
@@ -273,16 +285,21 @@ impl Run<'_> {
                 outcomes[step.at] = Outcome::failed("not changed: the run was interrupted");
             } else if !self.is_reached(step) {
                 let single = self.try_transaction(options, &[step]);
-                outcomes[step.at] = single.map_or_else(|failed| Outcome::failed(failed.message), |()| Outcome::done());
+                outcomes[step.at] = single.map_or_else(
+                    |failed| Outcome::failed(failed.message),
+                    |left| Outcome { notes: unneeded_note(&left).into_iter().collect(), ..Outcome::done() },
+                );
             }
         }
     }
 
+    /// Returns the packages that nothing needs after the removals.
     fn try_transaction(
         &self,
         (options, replaces): &(Vec<EcoString>, bool),
         steps: &[&TransactionStep<'_>],
-    ) -> Result<(), Failed> {
+    ) -> Result<Vec<EcoString>, Failed> {
+        let mut left = Vec::new();
         let mut words = Vec::new();
         let mut removed = Vec::new();
         for step in steps {
@@ -322,21 +339,21 @@ impl Run<'_> {
             let both: Vec<String> = words.iter().cloned().chain(orders).collect();
             let whole = call("install", purge, &both);
             if self.removes_only(&whole, &removed) {
-                self.apt.transaction(&whole)?;
+                left = apt::unneeded(&self.apt.transaction(&whole)?);
             } else {
                 // apt-get itself names the packages that it would have to remove.
                 self.apt.transaction(&call("install", &["--no-remove"], &words))?;
-                self.apt.transaction(&call("remove", purge, &removed))?;
+                left = apt::unneeded(&self.apt.transaction(&call("remove", purge, &removed))?);
             }
         } else if !words.is_empty() {
             self.apt.transaction(&call("install", &["--no-remove"], &words))?;
         } else if !removed.is_empty() {
-            self.apt.transaction(&call("remove", purge, &removed))?;
+            left = apt::unneeded(&self.apt.transaction(&call("remove", purge, &removed))?);
         }
         if !is_pure_purge && !purged.is_empty() {
             self.apt.transaction(&call("purge", &[], &purged))?;
         }
-        Ok(())
+        Ok(left)
     }
 
     /// Returns true if a transaction removes no packages except declared ones and those that depend on them.
@@ -385,6 +402,14 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// Returns the note about packages that a removal leaves.
+fn unneeded_note(names: &[EcoString]) -> Option<EcoString> {
+    let note = || {
+        eco_format!("stay as dependencies that nothing needs: {}; `apt-get autoremove` removes them", names.join(" "))
+    };
+    (!names.is_empty()).then(note)
 }
 
 fn removal(should: Option<&Attributes>, row: Option<&Package>) -> Goal {

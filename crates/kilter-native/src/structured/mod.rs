@@ -119,6 +119,11 @@ impl PartType for Structured {
     const PROPERTY: &'static str = "value";
     const NOUN: &'static str = "a value of a file";
 
+    fn is_empty(bytes: &[u8]) -> bool {
+        let text: Vec<u8> = bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        matches!(&*text, b"" | b"{}" | b"[]" | b"null" | b"---")
+    }
+
     fn schema() -> &'static TypeSchema {
         &SCHEMA
     }

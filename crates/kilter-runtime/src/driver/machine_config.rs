@@ -40,6 +40,7 @@ impl Prepared {
             refreshable: self.is_refreshable(self.graph.order()[place]),
             retry: if mode == Mode::Noop { 0 } else { meta.map_or(0, |meta| meta.retry) },
             delay: meta.map_or(0, |meta| meta.delay),
+            independent: self.catalog.is_undo,
         }
     }
 

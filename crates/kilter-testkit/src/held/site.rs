@@ -234,5 +234,6 @@ fn vertex(rng: &mut Rng, noop: u32) -> Vertex {
         refreshable: chance(rng, 60),
         retry: if chance(rng, 40) { rng.i32(0..4) } else { 0 },
         delay: rng.u64(..5) * 50,
+        independent: false,
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use kilter_history::{EventId, History};
-use kilter_model::{Catalog, Resource};
+use kilter_model::{Catalog, Relation, RelationKind, Resource, SourceId, Span};
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{Mode, Prepared, SealingKey, plan_of};
 
@@ -106,8 +106,8 @@ fn undone_apply(history: &History, after: EventId, pid: u32, session: &Session) 
 
 /// Declarations that restore the state before some changes.
 struct Restored {
-    /// The last change comes first.
-    resources: Vec<Resource>,
+    /// Resources with the time of their change. The last change comes first.
+    resources: Vec<(Resource, i64)>,
     /// Number of changes that cannot be undone; reported.
     refused: usize,
 }
@@ -122,7 +122,7 @@ fn restored(
     let mut restored = Restored { resources: Vec::new(), refused: 0 };
     for change in changes.iter().rev() {
         match change.resource(history, key.as_ref(), registry) {
-            Ok(resource) => restored.resources.push(resource),
+            Ok(resource) => restored.resources.push((resource, change.at)),
             Err(UndoRefusal::History(exit)) => return Err(exit),
             Err(UndoRefusal::Reason(why)) => {
                 restored.refused += 1;
@@ -136,8 +136,9 @@ fn restored(
 /// Prepares the restoration. A declaration that a provider refuses cannot be undone; it is reported and counted.
 fn prepared(restored: &mut Restored, registry: &Registry) -> Result<Prepared, Exit> {
     loop {
-        let resources = restored.resources.iter().cloned().map(Arc::new).collect();
-        let catalog = Catalog { resources, ..Catalog::default() };
+        let resources = restored.resources.iter().map(|(resource, _)| Arc::new(resource.clone())).collect();
+        let catalog =
+            Catalog { resources, relations: reverse_order(&restored.resources), is_undo: true, ..Catalog::default() };
         let rejected = match plan_of(catalog, registry, &providers::declaring(registry.hostname())) {
             Ok(prepared) => return Ok(prepared),
             Err(rejected) => rejected,
@@ -157,6 +158,33 @@ fn prepared(restored: &mut Restored, registry: &Registry) -> Result<Prepared, Ex
             restored.resources.remove(at);
         }
     }
+}
+
+/// Maximum number of relations between two batches.
+const MAX_RELATIONS: usize = 4096;
+
+/// Returns the relations that restore batches of changes in their reverse order.
+fn reverse_order(restored: &[(Resource, i64)]) -> Vec<Relation> {
+    let mut relations = Vec::new();
+    let mut before = 0..0;
+    let mut start = 0;
+    for batch in restored.chunk_by(|(_, one), (_, other)| one == other) {
+        let now = start..start + batch.len() as u32;
+        start = now.end;
+        let mut add = |first, second| {
+            let span = Span::new(SourceId(0), 0, 0);
+            relations.push(Relation { first, second, kind: RelationKind::Before, span });
+        };
+        if before.len() * now.len() <= MAX_RELATIONS {
+            before.clone().for_each(|first| now.clone().for_each(|second| add(first, second)));
+        } else {
+            // The first one of a large batch waits for all, and the others wait for it.
+            before.clone().for_each(|first| add(first, now.start));
+            (now.start + 1..now.end).for_each(|second| add(now.start, second));
+        }
+        before = now;
+    }
+    relations
 }
 
 /// Returns the chosen changes, each resource once with its state before the first of them.

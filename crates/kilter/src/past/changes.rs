@@ -19,6 +19,8 @@ pub(crate) struct RecordedChange {
     type_name: String,
     title: String,
     before: StateBefore,
+    /// Time of its batch: changes with the same time did not depend on each other.
+    pub(crate) at: i64,
     /// Later run that changed the resource again.
     changed_again: Option<RunId>,
 }
@@ -127,10 +129,10 @@ struct CollectedChanges {
 }
 
 impl CollectedChanges {
-    fn add(&mut self, resource: (&str, &str), before: StateBefore) {
+    fn add(&mut self, resource: (&str, &str), before: StateBefore, at: i64) {
         let (type_name, title) = (resource.0.to_owned(), resource.1.to_owned());
         if self.known.insert((type_name.clone(), title.clone())) {
-            let change = RecordedChange { type_name, title, before, changed_again: None };
+            let change = RecordedChange { type_name, title, before, at, changed_again: None };
             self.changes.push(change);
         }
     }
@@ -142,7 +144,7 @@ impl CollectedChanges {
         }
         for created in event.body["created"].as_array().into_iter().flatten() {
             if let (Some(type_name), Some(title)) = (created[0].as_str(), created[1].as_str()) {
-                self.add((type_name, title), StateBefore::Absent);
+                self.add((type_name, title), StateBefore::Absent, event.at);
             }
         }
         let Some((type_name, title)) = &event.resource else { return };
@@ -151,7 +153,7 @@ impl CollectedChanges {
             (Some(digest), _) => StateBefore::State(digest),
             (None, why) => StateBefore::Unknown(why.unwrap_or_else(|| "its state was not saved".to_owned())),
         };
-        self.add((type_name, title), before);
+        self.add((type_name, title), before, event.at);
     }
 }
 
@@ -220,7 +222,7 @@ pub(crate) fn of_resource(
             last_run = Some(event.run);
         }
         match is_created {
-            true => collected.add((&subject.type_name, &subject.title), StateBefore::Absent),
+            true => collected.add((&subject.type_name, &subject.title), StateBefore::Absent, event.at),
             false => collected.take(&event),
         }
         match collected.changes.is_empty() {

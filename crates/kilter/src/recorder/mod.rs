@@ -100,6 +100,8 @@ pub(crate) struct Recorder {
     repairs: usize,
     /// True if the missing key was reported.
     is_warned: bool,
+    /// Time of the last saved states. Each batch of changes has a time of its own.
+    saved_at: i64,
 }
 
 /// Run that the history contains.
@@ -141,6 +143,7 @@ impl Recorder {
             undone: Vec::new(),
             repairs: 0,
             is_warned: false,
+            saved_at: 0,
         })
     }
 

@@ -39,8 +39,9 @@ impl Recorder {
     /// Saves the state of resources before a change. It is durable when this returns.
     fn save(&mut self, changes: &[PendingChange<'_>]) -> Result<(), HistoryError> {
         let (state_dir, is_held) = (self.state_dir.clone(), self.origin.command == "run");
+        let at = milliseconds(SystemTime::now()).max(self.saved_at + 1);
+        self.saved_at = at;
         let run = self.opened()?;
-        let at = milliseconds(SystemTime::now());
         let mut no_key = None;
         let mut created: Vec<Json> = Vec::new();
         let mut saved = Vec::new();

@@ -142,6 +142,49 @@ fn secret_that_an_undo_removes_and_restores_is_shown_nowhere() {
 }
 
 #[test]
+fn files_that_lines_and_settings_created_are_removed_unless_they_have_other_content() {
+    let place = Place::new();
+    place.file("present.conf", "");
+    let site = manifest(
+        &place,
+        "  file[DIR/d]: { ensure: directory }\n  line:\n    a: { path: DIR/d/lines, line: a, create: true }\n    \
+         b: { path: DIR/d/lines, line: b, create: true }\n    c: { path: DIR/other, line: c, create: true }\n    \
+         p: { path: DIR/present.conf, line: p, create: true }\n  \
+         ini:\n    s: { path: DIR/d/app.ini, section: S, setting: x, value: 1, create: true }\n    \
+         t: { path: DIR/d/app.ini, section: T, setting: y, value: 2, create: true }\n  \
+         structured[j]: { path: DIR/d/app.json, key: k, value: 1, create: true }\n",
+    );
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    assert_eq!(content(&place.path().join("d/app.ini")), "[S]\nx = 1\n\n[T]\ny = 2\n");
+    place.file("other", "c\nof another program\n");
+    let ended = place.run(&["undo", "last"]);
+    let left = std::fs::read_dir(place.path().join("d"))
+        .map(|entries| entries.flatten().map(|one| one.path()).collect::<Vec<_>>());
+    assert_eq!(ended.code, 0, "{left:?} {} {}", ended.stdout, ended.stderr);
+    assert!(left.is_err());
+    assert_eq!(content(&place.path().join("other")), "of another program\n");
+    assert_eq!(content(&place.path().join("present.conf")), "");
+}
+
+#[test]
+fn restorations_follow_the_reverse_order_of_the_changes() {
+    let place = Place::new();
+    // A directory with an entry cannot be removed: its entry, of another type, has to go before.
+    let site = manifest(
+        &place,
+        "  file[DIR/d]: { ensure: directory, before: 'line[a]' }\n  line[a]: { path: DIR/d/x, line: a, create: true, \
+         meta: { autoedge: false }, before: 'file[DIR/e]' }\n  file[DIR/e]: { ensure: directory }\n",
+    );
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    place.file("e/stays", "");
+    let ended = place.run(&["undo", "last"]);
+    assert_eq!(ended.code, 4, "{} {}", ended.stdout, ended.stderr);
+    // The failure of the first restoration blocks none of the others.
+    assert!(ended.stdout.contains("3 resources: 2 changed, 1 failed"), "{}", ended.stdout);
+    assert!(!place.path().join("d").exists());
+}
+
+#[test]
 fn line_and_entries_of_files_are_undone() {
     let place = Place::new();
     place.file("conf", "first\n");

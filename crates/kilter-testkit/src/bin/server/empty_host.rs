@@ -166,6 +166,41 @@ impl EmptyHost {
         self.files()
     }
 
+    /// Returns the names of the installed packages.
+    pub(crate) fn packages(&self) -> Result<State, String> {
+        Ok(State::new(&self.succeeds(&["dpkg-query", "-W", "-f", "${Package}\\n"])?))
+    }
+
+    /// Removes packages and their configuration files with apt-get, and returns the files of the host.
+    pub(crate) fn purge(&self, packages: &[&str]) -> Result<State, String> {
+        let purge = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "--yes", "purge"];
+        self.succeeds(&[&purge, packages].concat())?;
+        self.files()
+    }
+
+    /// Debian refuses to remove sudo if root has no password.
+    pub(crate) fn set_password_of_root(&self) -> Result<(), String> {
+        self.succeeds(&["bash", "-c", "echo root:secret | chpasswd"]).map(drop)
+    }
+
+    /// Returns the names of all accounts.
+    pub(crate) fn accounts(&self) -> Result<State, String> {
+        let names = "for file in passwd group; do cut -d: -f1 /etc/$file | sed \"s/^/$file /\"; done";
+        Ok(State::new(&self.succeeds(&["bash", "-euc", names])?))
+    }
+
+    /// Undoes the last run with an option, which ends with an exit code. Returns the output.
+    pub(crate) fn undo(&self, option: &str, code: i32) -> Result<String, String> {
+        let undo = self.0.run(&["bash", "-c", &format!("kilter undo last {option}")]);
+        if undo.code == code { Ok(undo.stdout) } else { Err(failed("undo", &undo)) }
+    }
+
+    /// Applies the manifests once.
+    pub(crate) fn apply(&self, texts: &[String]) -> Result<(), String> {
+        let manifests = self.write(texts)?;
+        self.succeeds(&["bash", "-c", &format!("kilter apply {manifests}")]).map(drop)
+    }
+
     /// Runs a script in Python with the words of a command that name the manifests. Returns its output.
     pub(crate) fn tried(&self, script: &str, texts: &[String]) -> Result<String, String> {
         let manifests = self.write(texts)?;

@@ -34,7 +34,7 @@ const OF_TYPES: [(&str, &[&str]); 12] = [
 ];
 
 /// Path → its description.
-type FileTexts<'s> = BTreeMap<&'s str, &'s str>;
+pub(crate) type FileTexts<'s> = BTreeMap<&'s str, &'s str>;
 
 /// Fails if a file changed that is neither declared nor changed by an installation of the same packages alone.
 pub(crate) fn none(before: &State, after: &State, control: &State, references: &[&str]) -> Result<(), String> {
@@ -75,11 +75,11 @@ fn is_of_type(path: &str) -> bool {
 }
 
 /// Splits `file PATH DESCRIPTION`.
-fn files(state: &State) -> FileTexts<'_> {
+pub(crate) fn files(state: &State) -> FileTexts<'_> {
     state.0.iter().filter_map(|line| line.strip_prefix("file ")?.split_once(' ')).collect()
 }
 
 /// Removes the time of a file whose content differs between two equal installations.
-fn timeless(description: &str) -> &str {
+pub(crate) fn timeless(description: &str) -> &str {
     description.split(" modified ").next().expect("a split has a first part")
 }

@@ -1,6 +1,7 @@
 //! Trials by hand of a host on which `examples/server` has been applied.
 
 use crate::empty_host::{EmptyHost, Inputs};
+use crate::undo;
 
 /// A trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub(crate) enum ServerTrial {
     Damages,
     /// Applies while apt-get, editors of the same files and systemctl change the host.
     Writers,
+    /// `kilter undo` of the first apply, compared with the empty host.
+    Undo,
 }
 
 impl ServerTrial {
@@ -16,23 +19,27 @@ impl ServerTrial {
         match name {
             "damages" => Ok(ServerTrial::Damages),
             "writers" => Ok(ServerTrial::Writers),
-            _ => Err(format!("there is no trial `{name}`; there are damages and writers")),
+            "undo" => Ok(ServerTrial::Undo),
+            _ => Err(format!("there is no trial `{name}`; there are damages, writers and undo")),
         }
     }
 
-    fn script(self) -> &'static str {
+    /// Returns the script that tries a host.
+    fn script(self) -> Option<&'static str> {
         match self {
-            ServerTrial::Damages => include_str!("damages.py"),
-            ServerTrial::Writers => include_str!("writers.py"),
+            ServerTrial::Damages => Some(include_str!("damages.py")),
+            ServerTrial::Writers => Some(include_str!("writers.py")),
+            ServerTrial::Undo => None,
         }
     }
 }
 
 /// Applies the manifests to a host, tries it, and prints the result.
 pub(crate) fn run(inputs: &Inputs, trial: ServerTrial) -> Result<(), String> {
+    let Some(script) = trial.script() else { return undo::run(inputs) };
     let host = EmptyHost::boot(inputs)?;
     host.converge(&inputs.texts)?;
-    let tried = host.tried(trial.script(), &inputs.texts);
+    let tried = host.tried(script, &inputs.texts);
     host.down();
     print!("{}", tried?);
     Ok(())

@@ -382,20 +382,21 @@ impl Recorder {
         }
     }
 
-    fn settled(&mut self, report: &ResourceReport) {
+    /// Returns true for the repair of a drift, false for another change, and none if that is not known.
+    fn settled(&mut self, report: &ResourceReport) -> Option<bool> {
         let id =
             (EcoString::from(report.reference.type_name.as_str()), EcoString::from(report.reference.title.as_str()));
         match report.status {
             Status::InSync => {
                 self.unsettled.remove(&id);
-                return;
+                return None;
             }
             Status::Changed | Status::Refreshed => _ = self.unsettled.remove(&id),
             _ => _ = self.unsettled.insert(id.clone()),
         }
         // The end of the run has the number of resources that it did not reach.
         if report.status == Status::Interrupted && report.failure.is_none() && report.differences.is_empty() {
-            return;
+            return None;
         }
         // Whether a change is intentional depends on the declarations before.
         let opened = self.opened().map(drop);
@@ -421,7 +422,9 @@ impl Recorder {
         {
             run.intents.settle(&id);
         }
+        let is_corrective = outcome["corrective"].as_bool().filter(|_| self.open.is_some());
         self.queue(EventKind::Outcome, Some(&report.reference), outcome);
+        is_corrective
     }
 }
 
@@ -431,10 +434,10 @@ fn key<'a>(type_name: &'a str, title: &'a str) -> ResourceKey<'a> {
 }
 
 impl Recorder {
-    /// Handles an event of the run.
-    pub(crate) fn event(&mut self, event: Event<'_>) {
+    /// Handles an event of the run. Returns true for the repair of a drift, and false for another change.
+    pub(crate) fn event(&mut self, event: Event<'_>) -> Option<bool> {
         match event {
-            Event::Settled(report) => self.settled(report),
+            Event::Settled(report) => return self.settled(report),
             Event::Log { level, type_name, name, message } if level >= Level::Notice => {
                 let body = json!({ "level": level.word(), "type": type_name, "name": name, "message": message });
                 self.queue(EventKind::Log, None, body);
@@ -462,5 +465,6 @@ impl Recorder {
             }
             _ => {}
         }
+        None
     }
 }

@@ -23,7 +23,7 @@ use serde_json::{Value as Json, json};
 
 use crate::output;
 use crate::pauses::{PauseSelection, Pauses};
-use crate::render::status::{self, line};
+use crate::render::status::{self, Corrections, line};
 use crate::server::{ClientLimits, Listener, Protocol, Server, Socket, Stream};
 use follower::Followers;
 use request::StatusRequest;
@@ -99,6 +99,7 @@ struct StatusShared {
     /// Serialises requests to pause and resume.
     turn: Mutex<()>,
     followers: Followers,
+    corrections: Mutex<Corrections>,
     clients: Arc<AtomicUsize>,
 }
 
@@ -120,6 +121,7 @@ impl StatusServer {
             pauses: Mutex::new(pauses),
             turn: Mutex::default(),
             followers: Followers::default(),
+            corrections: Mutex::default(),
             clients: Arc::default(),
         });
         let status = StatusServer { server: Arc::clone(server), shared, path, open: Mutex::default() };
@@ -165,9 +167,12 @@ impl StatusServer {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends an event to all followers.
-    pub(crate) fn broadcast(&self, event: &Event<'_>) {
-        self.shared.followers.broadcast(|| status::event(event).map(|json| line(&json)));
+    /// Sends an event to all followers. A change is a correction, an intentional change, or neither is known.
+    pub(crate) fn broadcast(&self, event: &Event<'_>, is_corrective: Option<bool>) {
+        if let (Event::Settled(report), Some(is_corrective)) = (event, is_corrective) {
+            self.shared.corrections().add(&report.reference, is_corrective);
+        }
+        self.shared.followers.broadcast(|| status::event(event, is_corrective).map(|json| line(&json)));
     }
 }
 
@@ -189,6 +194,10 @@ impl Drop for StatusServer {
 impl StatusShared {
     fn pauses(&self) -> MutexGuard<'_, Pauses> {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn corrections(&self) -> MutexGuard<'_, Corrections> {
+        self.corrections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the requests to pause and resume. The pauses themselves stay unlocked while the driver answers,
@@ -275,7 +284,8 @@ impl StatusShared {
                     Ok(standings) => {
                         let are_many = standings.resources.len() >= TRIM_THRESHOLD;
                         // The client may be gone and need no answer.
-                        let _ = status::write(standings, self.pauses().to_json(), BufWriter::new(stream));
+                        let corrections = self.corrections().clone();
+                        let _ = status::write(standings, self.pauses().to_json(), &corrections, BufWriter::new(stream));
                         if are_many {
                             kilter_process::trim_heap();
                         }

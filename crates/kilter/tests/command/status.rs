@@ -75,6 +75,41 @@ fn status_has_state_and_reason_of_each_resource() {
 }
 
 #[test]
+fn status_and_events_tell_corrections_from_intentional_changes() {
+    let place = Place::new();
+    let site = |content: &str| manifest(&place, &format!("resources:\n  file[DIR/a]: {{content: {content}}}\n"));
+    let running = Running::begin(&place, &["--format", "json", &site("one")]);
+    let a = place.path().join("a");
+    let one = || status(&place, &["file[DIR/a]"]);
+    wait("the file", || content(&a) == "one" && one()["resources"][0]["state"] == "in_sync");
+    let of = |status: &Json| (status["corrections"].clone(), status["resources"][0]["corrections"].clone());
+    let is_last = |status: &Json| status["resources"][0]["last_change"]["corrected"].clone();
+    let first = one();
+    assert_eq!((of(&first), is_last(&first)), ((0.into(), 0.into()), false.into()), "{first}");
+    // Without a record of the declaration, drift looks like an edit.
+    wait("the record", || place.run(&["history"]).stdout.contains("run"));
+    std::fs::write(&a, "drifted").unwrap();
+    wait("the repair", || content(&a) == "one" && one()["resources"][0]["changes"] == 2);
+    let second = one();
+    assert_eq!((of(&second), is_last(&second)), ((1.into(), 1.into()), true.into()), "{second}");
+    assert!(
+        place
+            .run(&["status", "file[DIR/a]".replace("DIR", &place.path().display().to_string()).as_str()])
+            .stdout
+            .contains("1 of them after a drift")
+    );
+    site("two");
+    wait("the edit", || content(&a) == "two" && one()["resources"][0]["state"] == "in_sync");
+    let third = one();
+    assert_eq!((of(&third), is_last(&third)), ((1.into(), 0.into()), false.into()), "{third}");
+    let events = running.end().1;
+    let settled = events.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok());
+    let settled = settled.filter(|event| event["event"] == "settled" && event["status"] == "changed");
+    let corrected: Vec<Json> = settled.map(|event| event["corrected"].clone()).collect();
+    assert_eq!(corrected, [false, true, false]);
+}
+
+#[test]
 fn status_without_run_is_an_error() {
     let place = Place::new();
     let ended = place.run(&["status"]);

@@ -71,14 +71,12 @@ pub(super) const TRIM_THRESHOLD: usize = 1000;
 
 impl Observer for Watching<'_> {
     fn event(&mut self, event: Event<'_>) {
-        if let Some(recorder) = &mut *self.recorder.borrow_mut() {
-            recorder.event(event);
-        }
+        let is_corrective = self.recorder.borrow_mut().as_mut().and_then(|recorder| recorder.event(event));
         if let Some(status_server) = self.outside.status_server {
-            status_server.broadcast(&event);
+            status_server.broadcast(&event, is_corrective);
         }
         if self.prints_json
-            && let Some(json) = status::event(&event)
+            && let Some(json) = status::event(&event, is_corrective)
         {
             // A reader that closes the pipe early does not matter. The report shows a full disk.
             let _ = output::write(&status::line(&json));

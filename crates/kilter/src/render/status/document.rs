@@ -9,13 +9,20 @@ use kilter_runtime::{
 };
 use serde_json::{Map, Value as Json, json};
 
+use super::corrections::Corrections;
 use super::{ms, unix};
 use crate::render::json;
 
 /// Writes the status as one line of JSON, one resource after the other. A single document of 100,000 resources
 /// would take 400 MB of memory.
-pub(crate) fn write(standings: StatusSnapshot, pauses: Json, mut out: impl Write) -> io::Result<()> {
+pub(crate) fn write(
+    standings: StatusSnapshot,
+    pauses: Json,
+    corrections: &Corrections,
+    mut out: impl Write,
+) -> io::Result<()> {
     let mut of_all = of_all(&standings);
+    of_all["corrections"] = corrections.total().into();
     if of_all["paused"].is_object() {
         of_all["paused"]["pauses"] = pauses;
     }
@@ -23,7 +30,7 @@ pub(crate) fn write(standings: StatusSnapshot, pauses: Json, mut out: impl Write
     write!(out, "{},\"resources\":[", head.strip_suffix('}').unwrap_or(&head))?;
     for (number, one) in standings.resources.into_iter().enumerate() {
         let comma = if number == 0 { "" } else { "," };
-        write!(out, "{comma}{}", plain(&standing(&one)))?;
+        write!(out, "{comma}{}", plain(&standing(&one, corrections)))?;
     }
     out.write_all(b"]}\n")?;
     out.flush()
@@ -131,7 +138,7 @@ fn composite(standing: &CompositeStanding) -> Json {
 }
 
 /// Returns one resource without empty keys.
-fn standing(standing: &ResourceStatus) -> Json {
+fn standing(standing: &ResourceStatus, corrections: &Corrections) -> Json {
     let mut json = match standing.report.as_ref().map(json::resource) {
         Some(Json::Object(report)) => report,
         _ => Map::new(),
@@ -191,6 +198,7 @@ fn standing(standing: &ResourceStatus) -> Json {
     if let Some((at, by)) = &tally.last_refresh {
         put("last_refresh", json!({"unix_ms": unix(*at), "by": names(by)}));
     }
+    corrections.put(&standing.reference, &mut json);
     Json::Object(json)
 }
 

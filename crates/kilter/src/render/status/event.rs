@@ -9,8 +9,9 @@ use super::document::{collected, outdated};
 use super::{ms, unix};
 use crate::render::json;
 
-/// Returns an event for followers; none for events that only concern displays.
-pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
+/// Returns an event for followers; none for events that only concern displays. A change is a correction, an intentional
+/// change, or neither is known.
+pub(crate) fn event(event: &Event<'_>, is_corrective: Option<bool>) -> Option<Json> {
     let mut json = match event {
         Event::Begun { reference, doing } => {
             json!({"event": "started", "resource": reference.to_string(), "doing": doing})
@@ -18,6 +19,9 @@ pub(crate) fn event(event: &Event<'_>) -> Option<Json> {
         Event::Settled(report) => {
             let mut json = json::resource(report);
             json["event"] = "settled".into();
+            if let Some(is_corrective) = is_corrective {
+                json["corrected"] = is_corrective.into();
+            }
             json
         }
         Event::Retrying { reference, failure, delay } => {

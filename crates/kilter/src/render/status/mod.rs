@@ -2,6 +2,7 @@
 //! it.
 
 mod conditions;
+mod corrections;
 mod document;
 mod event;
 mod text;
@@ -11,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::Value as Json;
 
 pub(crate) use conditions::{conditions, holding_collected};
+pub(crate) use corrections::Corrections;
 pub(crate) use document::{brief, plain, write};
 pub(crate) use event::{ended, event};
 pub(crate) use text::{pause_line, text};

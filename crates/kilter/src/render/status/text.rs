@@ -282,11 +282,15 @@ fn circumstances(json: &Json) -> Vec<String> {
             1 => parts.push(format!("{word} once")),
             many => parts.push(format!("{word} {many} times")),
         }
+        if let (&"changes", Some(count @ 1..)) = (&key, json["corrections"].as_u64()) {
+            parts.push(format!("{count} of them after a drift"));
+        }
     }
     let now = unix(SystemTime::now()).as_u64().unwrap_or(0);
     let ago = |key: &str| Some(long(&now.saturating_sub(json[key]["unix_ms"].as_u64()?).into()));
     if let Some(ago) = ago("last_change") {
-        parts.push(format!("last change {ago} ago: {}", texts(&json["last_change"]["attributes"]).join(", ")));
+        let word = if json["last_change"]["corrected"] == true { "correction" } else { "change" };
+        parts.push(format!("last {word} {ago} ago: {}", texts(&json["last_change"]["attributes"]).join(", ")));
     }
     if let Some(ago) = ago("last_refresh") {
         let by = texts(&json["last_refresh"]["by"]);

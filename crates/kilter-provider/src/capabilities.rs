@@ -364,18 +364,19 @@ pub trait Watch {
     }
 }
 
-/// State to restore when a resource is no longer declared.
+/// State to restore when a resource is no longer declared, or when its change is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevertTo {
-    /// The saved state before the first change.
+    /// The state before the change, as [`Revert::revert_state`] declares it.
     Earlier,
     /// Absence, regardless of the earlier state. The name is enough to restore it.
     Absence,
-    /// The values of the declared attributes. `reverse` cannot restore them, but an undo can.
+    /// The values of the changed attributes before the change. This is the way of types without this capability.
     Values,
 }
 
-/// Restores the state of resources that are no longer declared (`reverse`), or whose change is undone.
+/// Restores the state of resources that are no longer declared (`reverse`), or whose change is undone, in another way
+/// than by the values of their attributes.
 pub trait Revert {
     /// Returns the state to restore.
     fn revert_to(&self) -> RevertTo {

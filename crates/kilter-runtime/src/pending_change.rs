@@ -13,6 +13,8 @@ pub struct PendingChange<'a> {
     pub(crate) found: &'a Found,
     pub(crate) provider: &'a dyn Provider,
     pub(crate) hostname: &'a str,
+    /// True to save all declared attributes, and not only those that change.
+    pub(crate) is_whole: bool,
 }
 
 impl<'a> PendingChange<'a> {
@@ -37,15 +39,20 @@ impl<'a> PendingChange<'a> {
     /// The reason why it cannot be restored.
     pub fn undone(&self) -> Result<Attributes, EcoString> {
         let schema = self.provider.schema();
+        let revert = self.provider.capabilities().revert;
+        if let Some(revert) = revert.filter(|revert| revert.revert_to() == RevertTo::Absence) {
+            return catch_panic(self.provider, || revert.revert_state(self.should, &self.found.state))?;
+        }
         // A kernel parameter has a value although no file declares it.
         let has_values =
             || schema.known("exists").is_some() || self.found.differences.iter().any(|one| !one.is.is_undef());
-        if !self.found.state.exists && (self.can_be_absent() || !has_values()) {
+        let is_own = self.is_whole && revert.is_some_and(|revert| revert.revert_to() == RevertTo::Earlier);
+        if !self.found.state.exists && !is_own && (self.can_be_absent() || !has_values()) {
             return self.absence();
         }
-        match self.provider.capabilities().revert {
+        match revert {
             Some(revert) if revert.revert_to() == RevertTo::Earlier => {
-                let is = self.read()?;
+                let is = if self.found.state.exists { self.read()? } else { self.found.state.clone() };
                 let state = catch_panic(self.provider, || revert.revert_state(self.should, &is));
                 let mut state = state.and_then(|state| state)?;
                 // Content that the declaration does not name may be a secret of an earlier one.
@@ -57,8 +64,11 @@ impl<'a> PendingChange<'a> {
             }
             _ => {
                 let is_removed = self.should.text("ensure") == Some("absent");
-                let is_meant =
-                    |name: &str| is_removed || self.found.differences.iter().any(|one| one.attribute == *name);
+                let is_meant = |name: &str| {
+                    is_removed
+                        || self.is_whole && self.should.get(name).is_some()
+                        || self.found.differences.iter().any(|one| one.attribute == *name)
+                };
                 let mut before = self.parameters();
                 let parameters = before.len();
                 for (name, value) in self.found.state.attributes.iter() {

@@ -269,9 +269,18 @@ fn contradictions(
         .collect()
 }
 
-/// Returns the state that a provider restores for a resource that is no longer declared.
+/// Returns the state that a provider restores for a resource that is no longer declared; none if it cannot.
 pub(crate) fn reverts_to(provider: &dyn Provider) -> Option<RevertTo> {
-    provider.capabilities().revert.map(|revert| revert.revert_to()).filter(|to| *to != RevertTo::Values)
+    let usual = || {
+        let mut attributes = provider.schema().attributes.iter();
+        // An attribute with a default, such as the exit code of a command, is no state by itself.
+        let is_state = attributes.any(|one| {
+            let is_settable = matches!(one.behaviour, Behaviour::Property | Behaviour::InitOnly);
+            is_settable && (one.default.is_none() || matches!(one.name.as_str(), "ensure" | "exists"))
+        });
+        is_state.then_some(RevertTo::Values)
+    };
+    provider.capabilities().revert.map(|revert| revert.revert_to()).or_else(usual)
 }
 
 /// Returns the problem of a resource with `reverse` whose state cannot be restored. A `reverse` from the defaults
@@ -283,7 +292,7 @@ fn irreversible(provider: &dyn Provider, resource: &mut Resource) -> Option<Vali
             let type_name = &provider.schema().name;
             format!("a resource of the type `{type_name}` cannot be restored (`reverse`)")
         }
-        Some(RevertTo::Earlier) if !resource.deferred().is_empty() => {
+        Some(RevertTo::Earlier | RevertTo::Values) if !resource.deferred().is_empty() => {
             "it receives outputs of other resources, and cannot be restored (`reverse`)".to_owned()
         }
         _ => return None,

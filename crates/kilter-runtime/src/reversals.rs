@@ -9,12 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{
-    Resource, ResourceRef, SourceId, Span, State, Title, Value, from_canonical_json, to_canonical_json_clear,
-};
-use kilter_provider::{Context, Provider, Query, Wanted};
+use kilter_model::{Resource, ResourceRef, SourceId, Span, Title, Value, from_canonical_json, to_canonical_json_clear};
+use kilter_provider::{Context, Provider, Wanted, check};
 use serde_json::{Map, Value as Json, json};
 
+use crate::pending_change::PendingChange;
 use crate::records;
 use crate::sealing::{SealingKey, bound};
 use crate::state_dir::StateDir;
@@ -106,21 +105,11 @@ impl RevertStore {
         if path.exists() {
             return self.read(&path).map(drop).map_err(|why| eco_format!("{}: {why}", path.display()));
         }
-        let wanted = Wanted {
-            name: &resource.name,
-            namevars: Some(&resource.attributes),
-            should: None,
-            received: &[],
-            noop: false,
-            refresh: false,
-        };
-        let found = provider.get(cx, Query::Named(&[wanted])).map_err(|error| error.message)?;
-        let is = found.into_iter().find(|state| state.name == resource.name);
-        let is = is.unwrap_or_else(|| State::absent(resource.name.clone()));
-        let revert = provider.capabilities().revert;
-        let revert = revert
-            .ok_or_else(|| eco_format!("the earlier state of a {} cannot be restored", provider.schema().name))?;
-        let before = revert.revert_state(&resource.attributes, &is)?;
+        let should = &resource.attributes;
+        let found = check(provider, cx, &[Wanted::new(&resource.name, Some(should))]).remove(0);
+        let found = found.map_err(|error| error.message)?;
+        let hostname = cx.hostname();
+        let before = PendingChange { resource, should, found: &found, provider, hostname, is_whole: true }.undone()?;
         let key = SealingKey::made(&self.state).map_err(|error| eco_format!("{error}"))?;
         let part = |is_secret: bool| -> Map<String, Json> {
             let of_part = before.iter().filter(|(_, value)| value.holds_sensitive() == is_secret);

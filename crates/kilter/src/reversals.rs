@@ -10,6 +10,7 @@ use kilter_provider::Registry;
 use kilter_recording::RecordMode;
 use kilter_runtime::{Prepared, Rejected, RevertStore, StateDir, plan_of};
 
+use crate::past::add_defaults;
 use crate::{output, providers};
 
 /// Returns the identity of these manifests, independent of the paths used; empty if a manifest is no file.
@@ -68,6 +69,13 @@ pub(crate) fn prepare(
     let (mut pending, unreadable) = reversals.pending(&is_declared);
     for why in unreadable {
         output::warning(format_args!("the earlier state of a resource cannot be restored: {why}"));
+    }
+    for resource in &mut pending {
+        let provider = resource.provider().cloned();
+        // Without its provider, the restoration is refused below.
+        if let Ok(at) = registry.choose(resource.reference.type_name.as_str(), provider.as_deref()) {
+            add_defaults(registry.at(at).schema(), &mut resource.attributes);
+        }
     }
     let count = declared.resources.len();
     while !pending.is_empty() {

@@ -46,6 +46,7 @@ impl Driver<'_, '_, '_, '_> {
                     found: item.found.as_ref()?,
                     provider: self.prepared.provider(item.vertex),
                     hostname: self.prepared.registry.hostname(),
+                    is_whole: false,
                 })
             })
             .collect();

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use ecow::EcoString;
 use kilter_history::{EventId, EventKind, History, HistoryEvent, Order, RunId, RunRecord, Selection};
-use kilter_model::{Attributes, Behaviour, Resource, ResourceRef, SourceId, Span, TypeName};
+use kilter_model::{Attributes, Behaviour, Resource, ResourceRef, SourceId, Span, TypeName, TypeSchema};
 use kilter_provider::Registry;
 use kilter_runtime::{SavedState, SealingKey};
 use serde_json::Value as Json;
@@ -75,14 +75,7 @@ impl RecordedChange {
         }
         let at = registry.choose(&self.type_name, provider.as_deref());
         let at = at.map_err(|error| UndoRefusal::Reason(error.to_string().into()))?;
-        for attribute in &registry.at(at).schema().attributes {
-            let is_parameter = attribute.behaviour == Behaviour::Parameter;
-            if let (Some(default), None, true) =
-                (&attribute.default, attributes.get(attribute.name.as_str()), is_parameter)
-            {
-                attributes.push(attribute.name.clone(), default.clone());
-            }
-        }
+        add_defaults(registry.at(at).schema(), &mut attributes);
         let name = history.name(&self.type_name, &self.title).map_err(|error| UndoRefusal::History(refuse(&error)))?;
         let reference = ResourceRef::new(TypeName::from(self.type_name.as_str()), self.title.as_str());
         let mut resource =
@@ -118,6 +111,17 @@ pub(crate) fn restoration(
         }
         Err(UndoRefusal::Reason(why)) => Ok(Err(why)),
         Err(UndoRefusal::History(exit)) => Err(exit),
+    }
+}
+
+/// Adds the defaults of parameters, which a saved state does not contain.
+pub(crate) fn add_defaults(schema: &TypeSchema, attributes: &mut Attributes) {
+    for attribute in &schema.attributes {
+        let is_parameter = attribute.behaviour == Behaviour::Parameter;
+        if let (Some(default), None, true) = (&attribute.default, attributes.get(attribute.name.as_str()), is_parameter)
+        {
+            attributes.push(attribute.name.clone(), default.clone());
+        }
     }
 }
 

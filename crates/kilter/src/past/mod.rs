@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, providers, recorder};
 pub(crate) use changes::{
-    RecordedChange, UndoRefusal, has_changes, of_process, of_resource, of_run, restoration, since,
+    RecordedChange, UndoRefusal, add_defaults, has_changes, of_process, of_resource, of_run, restoration, since,
 };
 
 /// Resource of a question: its type, and its titles in the history.

@@ -64,7 +64,7 @@ fn reverse_restores_removed_file() {
 fn change_without_restorable_state_fails() {
     let place = Place::new();
     let (large, full) = (place.path().join("large"), place.path().join("full"));
-    std::fs::write(&large, "x".repeat(100_000)).unwrap();
+    std::fs::write(&large, "x".repeat(17 << 20)).unwrap();
     std::fs::create_dir(&full).unwrap();
     std::fs::write(full.join("inside"), "").unwrap();
     let ended = apply(
@@ -79,6 +79,37 @@ fn change_without_restorable_state_fails() {
         assert!(ended.stdout.contains(why), "{}", ended.stdout);
     }
     assert!(content(&large).starts_with('x') && full.join("inside").exists());
+}
+
+#[test]
+fn reverse_restores_parts_of_files_and_entries() {
+    let place = Place::new();
+    let file = |name: &str| content(&place.path().join(name));
+    place.file("conf", "first\nport = 80\nlast\n");
+    place.file("app.ini", "[a]\nx = 1\n");
+    place.file("hosts", "127.0.0.1 localhost\n10.0.0.9 other.example\n");
+    let declared = "'line[new]': {path: DIR/conf, line: added, META}, \
+         'line[old]': {path: DIR/conf, ensure: absent, line: first, META}, \
+         'line[port]': {path: DIR/conf, line: port = 8080, match: '^port', META}, \
+         'line[own]': {path: DIR/own, line: own, create: true, META}, \
+         'ini[x]': {path: DIR/app.ini, section: a, setting: x, value: 2, META}, \
+         'host[www.example]': {ip: 10.0.0.1, target: DIR/hosts, META}, \
+         'host[other.example]': {ip: 10.0.0.8, target: DIR/hosts, META}"
+        .replace("META", REVERSE);
+    let ended = apply(&place, &declared);
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    assert_eq!(file("conf"), "port = 8080\nlast\nadded\n");
+    // What was there first counts.
+    assert_eq!(apply(&place, &declared.replace("8080", "8081").replace("10.0.0.8", "10.0.0.7")).code, 0);
+    let ended = apply(&place, "");
+    assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
+    let mut lines: Vec<String> = file("conf").lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["first", "last", "port = 80"]);
+    assert_eq!(file("app.ini"), "[a]\nx = 1\n");
+    assert_eq!(file("hosts"), "127.0.0.1 localhost\n10.0.0.9\tother.example\n");
+    assert!(!place.path().join("own").exists());
+    assert!(place.run(&["plan", &declare(&place, "")]).stdout.contains("0 resources"), "it is restored once");
 }
 
 #[test]
@@ -151,10 +182,10 @@ fn state_at_first_check_is_restored() {
 }
 
 #[test]
-fn reverse_is_refused_for_other_types() {
+fn reverse_is_refused_without_a_restorable_state() {
     let place = Place::new();
     for (resources, why) in [
-        (format!("'kv[a]': {{value: x, {REVERSE}}}"), "a resource of the type `kv` cannot be restored"),
+        (format!("'exec[a]': {{command: 'true', {REVERSE}}}"), "a resource of the type `exec` cannot be restored"),
         (
             format!("'exec[e]': {{command: echo x}}, 'file[DIR/f]': {{content: '${{exec[e].stdout}}', {REVERSE}}}"),
             "it receives outputs of other resources",

@@ -87,7 +87,7 @@ pub(super) const TABLE: &[Page] = &[
 ];
 
 /// All commands, in the order of the manual.
-const COMMANDS: [&str; 36] = [
+const COMMANDS: [&str; 37] = [
     "types",
     "get",
     "set",
@@ -111,6 +111,7 @@ const COMMANDS: [&str; 36] = [
     "history diff",
     "history drift",
     "history export",
+    "history import",
     "history verify",
     "history prune",
     "blame",

@@ -1,5 +1,7 @@
 //! Arguments of `kilter history`, `kilter blame` and `kilter undo`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::ReportFormat;
@@ -92,6 +94,12 @@ pub(crate) enum HistoryCommand {
         #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
         format: ExportFormat,
     },
+    /// Add the messages of a raw log of channel 3 of mold's scripts, as --channel3 writes it
+    Import {
+        /// Path of the log; `-` for standard input
+        #[arg(value_name = "LOG")]
+        raw_log: PathBuf,
+    },
     /// Verify that no event was changed or removed, and print the head of the chain
     Verify {
         /// Fail unless the chain contains this head of an earlier verification; its first digits are enough
@@ -113,6 +121,8 @@ pub(crate) enum ExportFormat {
     Jsonl,
     /// One line per changed attribute
     Csv,
+    /// Messages of mold's scripts, as their raw log has them
+    Netstrings,
 }
 
 /// Arguments of `kilter undo`.

@@ -63,6 +63,14 @@ pub(crate) fn milliseconds(time: SystemTime) -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// Returns the begin of a run that another command than a run of resources records.
+pub(crate) fn header(session: &Session, command: &str, subject: &str) -> Json {
+    let mut header = origin::header(&RunOrigin::of(session));
+    header["command"] = command.into();
+    header["subject"] = subject.into();
+    header
+}
+
 /// Reaction to a history that cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFailure {

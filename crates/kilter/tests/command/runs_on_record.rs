@@ -325,3 +325,60 @@ fn state_directory_that_others_can_use_is_no_source_of_an_undo() {
     }
     assert!(place.path().join("a").exists());
 }
+
+/// Encodes a message of channel 3 as the text of mold does.
+fn netstring(content: &str) -> String {
+    format!("{}:{content},", content.len())
+}
+
+#[test]
+fn raw_log_of_mold_is_imported_and_exported_with_every_nesting() {
+    let place = Place::new();
+    // The examples of the text, its keys, and names of nested processes.
+    let messages = [
+        r#"["jim", "stdout", {"line": "This is a line of stdout\n"}]"#,
+        r#"["joe", "stderr", {"line": "AAH/\n", "encoding": "base64"}]"#,
+        r#"["jim.bob.sue", "spawn", {"path": "/bin/ls", "env": {"A": "1"}, "args": ["ls", "-l"], "user": "u"}]"#,
+        r#"["jim.bob.sue", 1, {"line": "ü \u001b[31m"}]"#,
+        r#"["jim.bob.sue", "exitcode", 0]"#,
+        r#"[null, "own key", [1, {"deep": null}]]"#,
+    ];
+    let log: String = messages.iter().map(|message| netstring(message)).collect();
+    let path = place.file("raw", &log);
+    let ended = place.run(&["history", "import", &path]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{}", ended.stdout);
+    assert!(ended.stdout.contains("6 messages"), "{}", ended.stdout);
+    let exported = place.run(&["history", "export", "--format", "netstrings"]).stdout;
+    let parsed = |log: &str| -> Vec<Json> {
+        let mut rest = log;
+        let mut all = Vec::new();
+        while let Some((length, after)) = rest.split_once(':') {
+            let (content, after) = after.split_at(length.parse().unwrap());
+            all.push(serde_json::from_str(content).unwrap());
+            rest = after.strip_prefix(',').unwrap();
+        }
+        all
+    };
+    assert_eq!(parsed(&exported), parsed(&log));
+    assert!(
+        exported.starts_with("57:[\"jim\", \"stdout\", {\"line\": \"This is a line of stdout\\n\"}],"),
+        "{exported}"
+    );
+    let shown = place.run(&["history", "show", "last"]).stdout;
+    for expected in ["import", "jim.bob.sue", "/bin/ls -l (as u:)", "exitcode", "This is a line of stdout"] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+    assert!(!shown.contains('\u{1b}'), "{shown}");
+    assert!(place.run(&["history"]).stdout.contains("6 messages"));
+    assert_eq!(place.run(&["history", "verify"]).code, 0);
+    // Damage between messages is reported, and the messages are kept.
+    let path = place.file("raw", format!("{}garbage{}", netstring(messages[0]), netstring(messages[4])));
+    let ended = place.run(&["history", "import", &path]);
+    assert_eq!(ended.code, 4, "{}", ended.stdout);
+    assert!(ended.stderr.contains("at byte 61") && ended.stdout.contains("2 messages"), "{ended:?}");
+    // An empty log makes no run.
+    let runs = place.run(&["history"]).stdout;
+    place.file("raw", "");
+    assert_eq!(place.run(&["history", "import", &path]).code, 0);
+    assert_eq!(place.run(&["history"]).stdout, runs);
+}

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use kilter_history::{EventKind, History, HistoryEvent, Order};
 use serde_json::Value as Json;
 
-use super::{Filter, timeline};
+use super::{Filter, mold_log, timeline};
 use crate::cli::ExportFormat;
 use crate::exit::Exit;
 use crate::output;
@@ -18,13 +18,17 @@ const COLUMNS: &str = "time,run,resource,status,corrective,attribute,entry,old,n
 pub(super) fn run(history: &History, filter: &Filter, format: ExportFormat) -> Result<Exit, Exit> {
     let mut written = match format {
         ExportFormat::Csv => output::write(COLUMNS),
-        ExportFormat::Jsonl => Ok(()),
+        ExportFormat::Jsonl | ExportFormat::Netstrings => Ok(()),
     };
     let mut print = |event: HistoryEvent| {
         if !filter.is_narrow() || event.kind == EventKind::Outcome && filter.has_outcome(&event) {
             written = output::write(&match format {
                 ExportFormat::Jsonl => format!("{}\n", timeline::document(&event, None)),
                 ExportFormat::Csv => rows(&event),
+                ExportFormat::Netstrings if event.kind == EventKind::Process => {
+                    String::from_utf8_lossy(&mold_log::message(&event).to_netstring()).into_owned()
+                }
+                ExportFormat::Netstrings => String::new(),
             });
         }
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

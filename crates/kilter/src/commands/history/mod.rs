@@ -3,6 +3,7 @@
 mod diff;
 mod drift;
 mod export;
+mod import;
 pub(crate) mod mold_log;
 mod runs;
 mod show;
@@ -37,6 +38,7 @@ fn answered(args: &HistoryArgs, session: &Session) -> Result<Exit, Exit> {
         Some(HistoryCommand::Diff { from, to, format }) => diff::run(&open(session)?, from, to, *format),
         Some(HistoryCommand::Drift { filter, format }) => drift::run(&open(session)?, &Filter::of(filter)?, *format),
         Some(HistoryCommand::Export { filter, format }) => export::run(&open(session)?, &Filter::of(filter)?, *format),
+        Some(HistoryCommand::Import { raw_log }) => import::run(session, raw_log),
         Some(HistoryCommand::Verify { expect }) => verify::run(&open(session)?, expect.as_deref()),
         Some(HistoryCommand::Prune { before }) => verify::prune(session, before),
         None => listed(args, session),

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use kilter_history::HistoryEvent;
 use kilter_script::mold::{ChannelEvent, Frame, Message, Spawn, read_log};
 use serde_json::json;
 
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &HistoryArgs, global: &Global) -> Exit {
     }
 }
 
-fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+pub(super) fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     match path == Path::new("-") {
         true => Ok(Box::new(io::stdin().lock())),
         false => Ok(Box::new(File::open(path)?)),
@@ -85,7 +86,14 @@ fn word(key: &str) -> &str {
     }
 }
 
-fn line(message: &Message, format: ReportFormat) -> String {
+/// Returns the message that an event contains.
+pub(super) fn message(event: &HistoryEvent) -> Message {
+    let part = |key: &str| event.body[key].clone();
+    Message { name: event.body["name"].as_str().map(Into::into), key: part("key"), data: part("data") }
+}
+
+/// Returns a message as a line.
+pub(super) fn line(message: &Message, format: ReportFormat) -> String {
     let key = message.key_text();
     if format == ReportFormat::Json {
         return format!("{}\n", json!({ "name": message.name.as_deref(), "key": key, "data": message.data }));

@@ -169,6 +169,9 @@ fn result(run: &RunRecord, repeats: &Repeats) -> String {
             false => styled(FAILED, "cut off: the process ended without a report"),
         };
     };
+    if let Some(messages) = end.body["messages"].as_u64() {
+        return format!("{messages} messages");
+    }
     let counts = &end.body["counts"];
     let count = |word: &str| counts[word].as_u64().unwrap_or_default();
     let corrected = count("corrected");

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use kilter_history::{EventKind, History, HistoryEvent, RunRecord};
 use serde_json::Value as Json;
 
-use super::{runs, timeline};
+use super::{mold_log, runs, timeline};
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
@@ -100,6 +100,7 @@ fn shown(event: &HistoryEvent) -> String {
             }
             text
         }
-        EventKind::Run | EventKind::End | EventKind::Before | EventKind::Process | EventKind::Pruned => String::new(),
+        EventKind::Process => format!("  {}", mold_log::line(&mold_log::message(event), ReportFormat::Human)),
+        EventKind::Run | EventKind::End | EventKind::Before | EventKind::Pruned => String::new(),
     }
 }

@@ -1,13 +1,12 @@
 //! A session on a host, as the controller sees it.
 
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kilter_process::{Environment, Interactive, Stream};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use kilter_process::{
+    Capture, Coprocess, CoprocessEvent, Environment, Invocation, Output, SpawnError, Stream, WriteError,
+};
 use serde_json::{Value as Json, json};
 
 use crate::binary::Binary;
@@ -142,10 +141,11 @@ pub struct Finished {
 /// A session on a host.
 #[derive(Debug)]
 pub struct RemoteSession {
-    child: Interactive,
+    child: Coprocess,
     received: Vec<u8>,
     complaint: Vec<u8>,
-    is_ended: bool,
+    /// End of the program that leads to the host.
+    ended: Option<Result<Output, SpawnError>>,
 }
 
 impl RemoteSession {
@@ -177,8 +177,11 @@ impl RemoteSession {
         let script = stub::script(&marker, settings.binary.digest());
         let (program, args) = destination.command(&script, &prompt, settings.is_fresh);
         let environment = Environment::new().allow(VARIABLES);
-        let child = Interactive::start(&program, &args, &environment).map_err(unreachable)?;
-        let mut connection = RemoteSession { child, received: Vec::new(), complaint: Vec::new(), is_ended: false };
+        let mut invocation = Invocation::new(program).args(args).environment(&environment);
+        // Without a capture, there are no events of the error output.
+        invocation.stderr = Capture::Last(1);
+        let child = Coprocess::start(invocation).map_err(unreachable)?;
+        let mut connection = RemoteSession { child, received: Vec::new(), complaint: Vec::new(), ended: None };
         let found = connection.first_line(destination, &marker, settings, until)?;
         connection.bootstrap(&found, &marker, settings, until)?;
         Ok(connection)
@@ -202,12 +205,12 @@ impl RemoteSession {
                 && self.is_prompt(by, marker)
             {
                 asked += 1;
-                self.answer(by, asked)?;
+                self.answer(by, asked, settings, until)?;
             }
             if self.received.len() > MAX_BANNER {
                 return Err(OpenError::Program("its login prints more than 1 MiB".to_owned()));
             }
-            if self.is_ended {
+            if self.ended.is_some() {
                 return Err(self.refusal(destination));
             }
             self.receive_until(until, settings)?;
@@ -231,7 +234,7 @@ impl RemoteSession {
         is_prompt
     }
 
-    fn answer(&mut self, by: &Become, asked: u32) -> Result<(), OpenError> {
+    fn answer(&mut self, by: &Become, asked: u32, settings: &Settings<'_>, until: Instant) -> Result<(), OpenError> {
         let refuse = |why: &str| OpenError::Become { method: by.method.name(), why: why.to_owned() };
         let Some(password) = &by.password else {
             return Err(refuse("it asks for a password, and none is given"));
@@ -240,7 +243,7 @@ impl RemoteSession {
             return Err(refuse("the password is wrong"));
         }
         let line = format!("{}\n", password.text());
-        self.send(line.as_bytes()).map_err(|error| refuse(&error.to_string()))
+        self.send(line.as_bytes(), Some(until), settings.interrupted).map_err(|error| refuse(&error.to_string()))
     }
 
     /// Brings the program to the host if it is missing, and waits for its greeting.
@@ -272,10 +275,11 @@ impl RemoteSession {
             }
         };
         // A host that fails ends the transfer: its reason follows.
-        let _ = self.send(line.as_bytes()).and_then(|()| self.send(&content));
+        let mut send = |bytes: &[u8]| self.send(bytes, Some(until), settings.interrupted);
+        let _ = send(line.as_bytes()).and_then(|()| send(&content));
         let frame = loop {
             let is_failed = self.received.first() == Some(&b'k') && self.marked_line(marker).is_some();
-            if is_failed || self.is_ended && self.received.is_empty() {
+            if is_failed || self.ended.is_some() && self.received.is_empty() {
                 let why = self.complaint_or("it was damaged on the way, or the disk is full");
                 return Err(OpenError::Program(match found.cached {
                     Cached::NoDirectory => {
@@ -291,7 +295,7 @@ impl RemoteSession {
                     Err(error) => return Err(OpenError::Program(self.complaint_or(&error.to_string()))),
                 }
             }
-            if self.is_ended {
+            if self.ended.is_some() {
                 return Err(OpenError::Program(self.complaint_or("it ended at once")));
             }
             self.receive_until(until, settings)?;
@@ -314,12 +318,12 @@ impl RemoteSession {
         output: &mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Finished, LinkError> {
         for (name, content) in &call.files {
-            self.announce(&json!({ "file": name, "size": content.len() }), content)?;
+            self.announce(&json!({ "file": name, "size": content.len() }), content, interrupted)?;
         }
         if !call.stdin.is_empty() {
-            self.announce(&json!({ "stdin": true, "size": call.stdin.len() }), &call.stdin)?;
+            self.announce(&json!({ "stdin": true, "size": call.stdin.len() }), &call.stdin, interrupted)?;
         }
-        self.message(&json!({ "call": call.args, "returns": call.returns }))?;
+        self.message(&json!({ "call": call.args, "returns": call.returns }), interrupted)?;
         let mut finished = Finished::default();
         let mut is_cancelled = false;
         let mut alive = Instant::now();
@@ -351,29 +355,28 @@ impl RemoteSession {
                     }
                 }
             }
-            if self.is_ended {
+            if self.ended.is_some() {
                 let why = self.complaint_or("the host closed it");
                 return Err(LinkError(why));
             }
             if interrupted.load(Ordering::Acquire) && !is_cancelled {
                 is_cancelled = true;
-                self.message(&json!({ "cancel": true }))?;
+                self.message(&json!({ "cancel": true }), interrupted)?;
             }
             if alive.elapsed() >= ALIVE {
                 alive = Instant::now();
-                frame::write(&mut Sender(self), FrameKind::Alive, &[])?;
+                frame::write(&mut Sender(self, interrupted), FrameKind::Alive, &[])?;
             }
-            self.receive(TICK)?;
+            self.receive(TICK);
         }
     }
 
     /// Ends the session and waits for its end.
     pub fn close(mut self) {
-        self.child.stdin = None;
+        self.child.close_input();
         let until = Instant::now() + Duration::from_secs(10);
-        while !self.is_ended && Instant::now() < until && self.receive(TICK).is_ok() {}
-        if self.is_ended {
-            let _ = self.child.wait();
+        while self.ended.is_none() && Instant::now() < until {
+            self.receive(TICK);
         }
     }
 
@@ -381,19 +384,22 @@ impl RemoteSession {
         LinkError(message["error"].as_str().unwrap_or("an unknown message").to_owned())
     }
 
-    fn announce(&mut self, message: &Json, content: &[u8]) -> Result<(), LinkError> {
-        self.message(message)?;
-        Ok(frame::write(&mut Sender(self), FrameKind::Content, content)?)
+    fn announce(&mut self, message: &Json, content: &[u8], interrupted: &AtomicBool) -> Result<(), LinkError> {
+        self.message(message, interrupted)?;
+        Ok(frame::write(&mut Sender(self, interrupted), FrameKind::Content, content)?)
     }
 
-    fn message(&mut self, message: &Json) -> Result<(), LinkError> {
-        Ok(frame::write_message(&mut Sender(self), message)?)
+    fn message(&mut self, message: &Json, interrupted: &AtomicBool) -> Result<(), LinkError> {
+        Ok(frame::write_message(&mut Sender(self, interrupted), message)?)
     }
 
     /// Writes to the host.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let stdin = self.child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-        stdin.write_all(bytes)
+    fn send(&mut self, bytes: &[u8], until: Option<Instant>, interrupted: &AtomicBool) -> io::Result<()> {
+        let written = self.child.write(bytes, until, &|| interrupted.load(Ordering::Acquire));
+        written.map_err(|error| match error {
+            WriteError::Io(error) => error,
+            other => io::Error::other(other.to_string()),
+        })
     }
 
     /// Takes the line with the marker, without it, and all bytes before.
@@ -414,56 +420,22 @@ impl RemoteSession {
             let waited = format!("no answer within {} s", settings.timeout.as_secs());
             return Err(OpenError::Unreachable(self.complaint_or(&waited)));
         }
-        self.receive(TICK).map_err(|error| OpenError::Unreachable(error.to_string()))
+        self.receive(TICK);
+        Ok(())
     }
 
     /// Waits for bytes for at most `time`, and keeps them.
-    fn receive(&mut self, time: Duration) -> io::Result<()> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
-        let (is_out, is_err) = {
-            let mut fds = [
-                PollFd::from_borrowed_fd(self.child.stdout.as_fd(), PollFlags::IN),
-                PollFd::from_borrowed_fd(self.child.stderr.as_fd(), PollFlags::IN),
-            ];
-            match poll(&mut fds, Some(&timeout)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+    fn receive(&mut self, time: Duration) {
+        match self.child.next(time) {
+            Some(CoprocessEvent::Stdout(bytes)) => self.received.extend_from_slice(&bytes),
+            Some(CoprocessEvent::Stderr(bytes)) => {
+                self.complaint.extend_from_slice(&bytes);
+                let surplus = self.complaint.len().saturating_sub(MAX_COMPLAINT);
+                self.complaint.drain(..surplus);
             }
-            (fds[0].revents(), fds[1].revents())
-        };
-        let mut chunk = [0; 64 << 10];
-        if is_err.contains(PollFlags::IN) {
-            let count = self.child.stderr.read(&mut chunk)?;
-            self.complaint.extend_from_slice(&chunk[..count]);
-            let surplus = self.complaint.len().saturating_sub(MAX_COMPLAINT);
-            self.complaint.drain(..surplus);
+            Some(CoprocessEvent::Ended(ended)) => self.ended = Some(*ended),
+            None => {}
         }
-        if !is_out.is_empty() {
-            match self.child.stdout.read(&mut chunk)? {
-                0 => self.end()?,
-                count => self.received.extend_from_slice(&chunk[..count]),
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the rest of the error output after the end of the output.
-    fn end(&mut self) -> io::Result<()> {
-        self.is_ended = true;
-        let until = Instant::now() + Duration::from_secs(1);
-        let mut chunk = [0; 4096];
-        while Instant::now() < until {
-            let timeout = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-            let mut fds = [PollFd::from_borrowed_fd(self.child.stderr.as_fd(), PollFlags::IN)];
-            if poll(&mut fds, Some(&timeout)).is_err() || fds[0].revents().is_empty() {
-                continue;
-            }
-            match self.child.stderr.read(&mut chunk)? {
-                0 => break,
-                count => self.complaint.extend_from_slice(&chunk[..count]),
-            }
-        }
-        Ok(())
     }
 
     /// Returns the error output of the way to the host, or this text if there is none.
@@ -473,11 +445,14 @@ impl RemoteSession {
         if lines.is_empty() { usual.to_owned() } else { lines.join("; ") }
     }
 
-    fn refusal(&mut self, destination: &Destination) -> OpenError {
-        let why = self.complaint_or("it ended without a reason");
+    fn refusal(&self, destination: &Destination) -> OpenError {
+        let why = match &self.ended {
+            Some(Err(error)) => error.to_string(),
+            _ => self.complaint_or("it ended without a reason"),
+        };
+        let code = self.ended.as_ref().and_then(|ended| ended.as_ref().ok()).and_then(|output| output.status.code());
         // `ssh` itself ends with 255.
-        let by_ssh =
-            matches!(destination.via, Via::Ssh(_)) && self.child.wait().is_ok_and(|status| status.code() == Some(255));
+        let by_ssh = matches!(destination.via, Via::Ssh(_)) && code == Some(255);
         match &destination.become_user {
             Some(by) if !by_ssh => OpenError::Become { method: by.method.name(), why },
             _ => OpenError::Unreachable(why),
@@ -496,12 +471,12 @@ fn returned(message: &Json, requested: &[String]) -> Option<String> {
     requested.iter().find(|requested| *requested == name).cloned()
 }
 
-/// Writer to a host.
-struct Sender<'a>(&'a mut RemoteSession);
+/// Writer to a host. An interruption ends a write that the host does not take.
+struct Sender<'a>(&'a mut RemoteSession, &'a AtomicBool);
 
 impl io::Write for Sender<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.send(bytes).map(|()| bytes.len())
+        self.0.send(bytes, None, self.1).map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -15,7 +15,7 @@ const EXAMPLES: &str = "crates/kilter-inventory/tests/ansible";
 const RANDOM: u64 = 20;
 
 /// Group memberships and variables, by name.
-type Facts = (BTreeMap<String, BTreeSet<String>>, BTreeMap<String, Value>);
+type PeerFacts = (BTreeMap<String, BTreeSet<String>>, BTreeMap<String, Value>);
 
 /// Compares all examples, and random inventories.
 pub(crate) fn run(root: &Path, options: &[&str]) -> Result<String, Vec<String>> {
@@ -36,7 +36,7 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<String, Vec<String>> 
     std::fs::create_dir_all(&scratch).map_err(|error| vec![error.to_string()])?;
     for seed in 0..random {
         let path = scratch.join(format!("random-{seed}.ini"));
-        std::fs::write(&path, Random(seed + 1).inventory()).map_err(|error| vec![error.to_string()])?;
+        std::fs::write(&path, PeerRandom(seed + 1).inventory()).map_err(|error| vec![error.to_string()])?;
         paths.push(path);
     }
     let mut problems = Vec::new();
@@ -93,7 +93,7 @@ fn texts(list: Option<&Value>) -> BTreeSet<String> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn of_kilter(document: &Value) -> Facts {
+fn of_kilter(document: &Value) -> PeerFacts {
     let groups = document["groups"].as_object().into_iter().flatten();
     let members = groups.map(|(name, group)| (name.clone(), texts(group.get("targets")))).collect();
     let targets = document["targets"].as_array().into_iter().flatten();
@@ -101,7 +101,7 @@ fn of_kilter(document: &Value) -> Facts {
     (members, vars.collect())
 }
 
-fn of_ansible(document: &Value) -> Facts {
+fn of_ansible(document: &Value) -> PeerFacts {
     let groups: BTreeMap<&String, &Value> =
         document.as_object().into_iter().flatten().filter(|(name, _)| *name != "_meta").collect();
     let mut members = BTreeMap::new();
@@ -125,9 +125,9 @@ fn of_ansible(document: &Value) -> Facts {
 }
 
 /// Generator of random inventories.
-struct Random(u64);
+struct PeerRandom(u64);
 
-impl Random {
+impl PeerRandom {
     fn below(&mut self, limit: u64) -> u64 {
         // The constants are those of Knuth's MMIX.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ecow::{EcoString, eco_format};
 
-use crate::target::{Connection, Target};
+use crate::target::{ConnectionKind, Target};
 
 /// Returns the target of a destination.
 ///
@@ -23,14 +23,14 @@ pub(crate) fn parse(text: &str) -> Result<Target, EcoString> {
             authority(&mut target, rest.trim_end_matches('/'))?;
             target.name = target.address.clone().unwrap_or_default();
         }
-        "local" => target.connection = Connection::Local,
-        "podman" => target.connection = Connection::Podman { container: name()? },
-        "nspawn" => target.connection = Connection::Nspawn { machine: name()? },
+        "local" => target.connection = ConnectionKind::Local,
+        "podman" => target.connection = ConnectionKind::Podman { container: name()? },
+        "nspawn" => target.connection = ConnectionKind::Nspawn { machine: name()? },
         "chroot" => {
             if !rest.starts_with('/') {
                 return Err(eco_format!("`{text}`: an absolute path is expected, chroot:///srv/root"));
             }
-            target.connection = Connection::Chroot { directory: PathBuf::from(rest) };
+            target.connection = ConnectionKind::Chroot { directory: PathBuf::from(rest) };
         }
         other => {
             return Err(eco_format!(

@@ -12,7 +12,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::inventory::{GroupMembers, Inventory};
 use crate::options::Options;
-use crate::problem::{Place, Problems};
+use crate::problem::{ProblemPlace, Problems};
 use crate::target::Target;
 
 /// Maximum number of hosts.
@@ -31,7 +31,7 @@ type NameSet = IndexSet<EcoString, FxBuildHasher>;
 
 /// Declared hosts and groups.
 #[derive(Debug, Default)]
-pub(crate) struct Graph {
+pub(crate) struct InventoryGraph {
     pub(crate) hosts: ByName<HostEntry>,
     pub(crate) groups: ByName<GroupEntry>,
     entries: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Graph {
 pub(crate) struct HostEntry {
     pub(crate) vars: Hash,
     pub(crate) options: Options,
-    pub(crate) place: Place,
+    pub(crate) place: ProblemPlace,
 }
 
 /// A declared group.
@@ -59,12 +59,17 @@ pub(crate) struct GroupEntry {
     pub(crate) file_vars: Hash,
     pub(crate) options: Options,
     pub(crate) priority: i64,
-    pub(crate) place: Place,
+    pub(crate) place: ProblemPlace,
 }
 
-impl Graph {
+impl InventoryGraph {
     /// Returns a host, and adds it if necessary. None if the inventory has too many.
-    pub(crate) fn host(&mut self, name: &EcoString, place: &Place, problems: &mut Problems) -> Option<&mut HostEntry> {
+    pub(crate) fn host(
+        &mut self,
+        name: &EcoString,
+        place: &ProblemPlace,
+        problems: &mut Problems,
+    ) -> Option<&mut HostEntry> {
         if self.hosts.len() >= MAX_HOSTS && !self.hosts.contains_key(name) {
             self.report_size(place, eco_format!("the inventory has more than {MAX_HOSTS} hosts"), problems);
             return None;
@@ -77,7 +82,12 @@ impl Graph {
     }
 
     /// Returns a group, and adds it if necessary. None if the inventory has too many.
-    pub(crate) fn group(&mut self, name: &str, place: &Place, problems: &mut Problems) -> Option<&mut GroupEntry> {
+    pub(crate) fn group(
+        &mut self,
+        name: &str,
+        place: &ProblemPlace,
+        problems: &mut Problems,
+    ) -> Option<&mut GroupEntry> {
         if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(name) {
             self.report_size(place, eco_format!("the inventory has more than {MAX_GROUPS} groups"), problems);
             return None;
@@ -95,7 +105,7 @@ impl Graph {
     }
 
     /// Adds a host to a group, and both to the inventory.
-    pub(crate) fn add_member(&mut self, group: &str, host: &EcoString, place: &Place, problems: &mut Problems) {
+    pub(crate) fn add_member(&mut self, group: &str, host: &EcoString, place: &ProblemPlace, problems: &mut Problems) {
         if self.host(host, place, problems).is_none() || !self.is_below_limit(place, problems) {
             return;
         }
@@ -105,7 +115,7 @@ impl Graph {
     }
 
     /// Adds a group to a group.
-    pub(crate) fn add_child(&mut self, group: &str, child: &str, place: &Place, problems: &mut Problems) {
+    pub(crate) fn add_child(&mut self, group: &str, child: &str, place: &ProblemPlace, problems: &mut Problems) {
         if self.group(child, place, problems).is_none() || !self.is_below_limit(place, problems) {
             return;
         }
@@ -114,7 +124,7 @@ impl Graph {
         }
     }
 
-    fn is_below_limit(&mut self, place: &Place, problems: &mut Problems) -> bool {
+    fn is_below_limit(&mut self, place: &ProblemPlace, problems: &mut Problems) -> bool {
         self.entries += 1;
         if self.entries > MAX_ENTRIES {
             self.report_size(place, eco_format!("the groups have more than {MAX_ENTRIES} entries"), problems);
@@ -122,7 +132,7 @@ impl Graph {
         self.entries <= MAX_ENTRIES
     }
 
-    fn report_size(&mut self, place: &Place, message: EcoString, problems: &mut Problems) {
+    fn report_size(&mut self, place: &ProblemPlace, message: EcoString, problems: &mut Problems) {
         if !std::mem::replace(&mut self.is_full, true) {
             problems.error(place, message, "divide it into several inventories");
         }
@@ -131,14 +141,14 @@ impl Graph {
     /// Applies the precedence of groups. `finish` completes each target from its variables.
     pub(crate) fn resolve(
         mut self,
-        root: &Place,
+        root: &ProblemPlace,
         problems: &mut Problems,
-        finish: &dyn Fn(&mut Target, &Place, &mut Problems),
+        finish: &dyn Fn(&mut Target, &ProblemPlace, &mut Problems),
     ) -> Option<Inventory> {
         self.group("all", root, problems)?.is_declared = true;
         self.group("ungrouped", root, problems)?.is_declared = true;
         self.check_names(problems);
-        let order = Order::new(&self, problems)?;
+        let order = MergeOrder::new(&self, problems)?;
         let ancestors = order.ancestors(&self);
         let direct = self.direct_groups();
         let mut targets = Vec::with_capacity(self.hosts.len());
@@ -259,8 +269,8 @@ fn extend(vars: &mut Hash, more: &Hash) {
     vars.extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
 }
 
-/// Order of groups by precedence.
-struct Order {
+/// MergeOrder of groups by precedence.
+struct MergeOrder {
     all: usize,
     /// Rank of each group. A higher one wins.
     rank: Vec<usize>,
@@ -268,9 +278,9 @@ struct Order {
     sorted: Vec<usize>,
 }
 
-impl Order {
+impl MergeOrder {
     /// Sorts the groups. None if a group contains itself.
-    fn new(graph: &Graph, problems: &mut Problems) -> Option<Order> {
+    fn new(graph: &InventoryGraph, problems: &mut Problems) -> Option<MergeOrder> {
         let all = graph.groups.get_index_of("all")?;
         let count = graph.groups.len();
         let children =
@@ -308,11 +318,11 @@ impl Order {
         });
         let mut rank = vec![0; count];
         ranked.iter().enumerate().for_each(|(at, group)| rank[*group] = at);
-        Some(Order { all, rank, sorted })
+        Some(MergeOrder { all, rank, sorted })
     }
 
     /// Returns all groups that contain each group, directly or indirectly.
-    fn ancestors(&self, graph: &Graph) -> Vec<Arc<[usize]>> {
+    fn ancestors(&self, graph: &InventoryGraph) -> Vec<Arc<[usize]>> {
         let mut found: Vec<IndexSet<usize, FxBuildHasher>> = vec![IndexSet::default(); graph.groups.len()];
         for group in &self.sorted {
             let above: Vec<usize> = found[*group].iter().copied().chain([*group]).collect();

@@ -13,10 +13,10 @@ use kilter_process::trust::{Distrust, TrustPolicy};
 use kilter_process::{Cancel, Capture, Environment, Invocation, Termination};
 use kilter_script::yaml::{self, Node, TagRule, YamlLimits};
 
-use crate::graph::Graph;
+use crate::graph::InventoryGraph;
 use crate::inventory::Inventory;
 use crate::own_format;
-use crate::problem::{Place, Problem, Problems};
+use crate::problem::{Problem, ProblemPlace, Problems};
 use crate::{ansible, bolt};
 
 /// Maximum size of all texts of an inventory together, in bytes.
@@ -56,7 +56,7 @@ pub struct LoadOptions<'a> {
 pub(crate) fn load(path: &Path, options: &LoadOptions<'_>) -> Result<Inventory, Vec<Problem>> {
     let mut loader = Loader {
         options,
-        graph: Graph::default(),
+        graph: InventoryGraph::default(),
         problems: Problems::default(),
         ansible: Vec::new(),
         bolt: None,
@@ -69,7 +69,7 @@ pub(crate) fn load(path: &Path, options: &LoadOptions<'_>) -> Result<Inventory, 
 }
 
 /// Returns the document of a YAML text; none if it is empty, or not valid.
-pub(crate) fn yaml_root(text: &str, place: &Place, problems: &mut Problems) -> Option<Node> {
+pub(crate) fn yaml_root(text: &str, place: &ProblemPlace, problems: &mut Problems) -> Option<Node> {
     match yaml::parse_within(text, &YAML) {
         Ok(Some(root)) => Some(root),
         Ok(None) => None,
@@ -86,7 +86,7 @@ pub(crate) fn yaml_root(text: &str, place: &Place, problems: &mut Problems) -> O
 
 struct Loader<'a> {
     options: &'a LoadOptions<'a>,
-    graph: Graph,
+    graph: InventoryGraph,
     problems: Problems,
     /// Files of Ansible's formats.
     ansible: Vec<PathBuf>,
@@ -102,7 +102,7 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn finish(mut self, path: &Path) -> Result<Inventory, Vec<Problem>> {
-        let root = Place::of(&Arc::from(path));
+        let root = ProblemPlace::of(&Arc::from(path));
         if !self.ansible.is_empty() {
             self.vars_files(if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) });
         }
@@ -120,7 +120,7 @@ impl Loader<'_> {
 
     /// Reads Ansible's files of variables beside the inventory.
     fn vars_files(&mut self, beside: &Path) {
-        let directory = |name: &str| ansible::Directory::read(beside.join(name));
+        let directory = |name: &str| ansible::VarsDirectory::read(beside.join(name));
         let (of_groups, of_hosts) = (directory("group_vars"), directory("host_vars"));
         for found in [&of_groups, &of_hosts] {
             if !found.is_empty()
@@ -129,7 +129,7 @@ impl Loader<'_> {
                 return self.distrusted(found.path(), &distrust);
             }
         }
-        let root = Place::of(&Arc::from(beside));
+        let root = ProblemPlace::of(&Arc::from(beside));
         for always in ["all", "ungrouped"] {
             self.graph.group(always, &root, &mut self.problems);
         }
@@ -165,7 +165,7 @@ impl Loader<'_> {
             }
             return vars;
         }
-        let place = Place::of(&Arc::from(path));
+        let place = ProblemPlace::of(&Arc::from(path));
         let Some(text) = self.read(path) else { return Hash::default() };
         if text.starts_with("$ANSIBLE_VAULT") {
             let hint = "decrypt it, or let a program print the inventory";
@@ -176,7 +176,7 @@ impl Loader<'_> {
     }
 
     fn fail(&mut self, path: &Path, message: impl Into<EcoString>, hint: &str) {
-        self.problems.error(&Place::of(&Arc::from(path)), message, hint);
+        self.problems.error(&ProblemPlace::of(&Arc::from(path)), message, hint);
     }
 
     fn distrusted(&mut self, path: &Path, distrust: &Distrust) {
@@ -274,7 +274,7 @@ impl Loader<'_> {
             Ok(json) => json,
             Err(why) => return self.fail(path, why, hint),
         };
-        let place = Place::of(&Arc::from(path));
+        let place = ProblemPlace::of(&Arc::from(path));
         let root = own_format::node_of_json(&json);
         if own_format::is_own(&root) {
             return own_format::read(&root, &place, &mut self.graph, &mut self.problems);
@@ -286,7 +286,7 @@ impl Loader<'_> {
     }
 
     /// Calls a program for the variables of each host.
-    fn host_vars(&mut self, path: &Path, place: &Place) {
+    fn host_vars(&mut self, path: &Path, place: &ProblemPlace) {
         let names: Vec<EcoString> = self.graph.hosts.keys().cloned().collect();
         if names.len() > MAX_CALLS {
             let hint = "print the variables of all hosts below _meta.hostvars";
@@ -335,7 +335,7 @@ impl Loader<'_> {
 
     /// Reads a text in the format that it has.
     fn text(&mut self, path: &Path, text: &str, depth: usize) {
-        let place = Place::of(&Arc::from(path));
+        let place = ProblemPlace::of(&Arc::from(path));
         if !is_yaml(path, text) {
             self.ansible.push(path.to_owned());
             return ansible::read_ini(text, &place, &mut self.graph, &mut self.problems);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ecow::EcoString;
 use kilter_model::{Hash, Value};
 
-use crate::target::{Become, BecomeMethod, Connection, Target};
+use crate::target::{Become, BecomeMethod, ConnectionKind, Target};
 
 /// Options of one host, or of one group.
 #[derive(Clone, Debug, Default)]
@@ -71,14 +71,14 @@ impl Options {
             password: self.become_password,
         });
         let connection = match self.route {
-            None | Some(Route::Ssh) => Connection::Ssh,
-            Some(Route::Local) => Connection::Local,
+            None | Some(Route::Ssh) => ConnectionKind::Ssh,
+            Some(Route::Local) => ConnectionKind::Local,
             Some(Route::Podman(container)) => {
-                Connection::Podman { container: container.unwrap_or_else(|| name.clone()) }
+                ConnectionKind::Podman { container: container.unwrap_or_else(|| name.clone()) }
             }
-            Some(Route::Nspawn(machine)) => Connection::Nspawn { machine: machine.unwrap_or_else(|| name.clone()) },
-            Some(Route::Chroot(directory)) => Connection::Chroot { directory },
-            Some(Route::Device(transport)) => Connection::Device { transport, attributes: self.attributes },
+            Some(Route::Nspawn(machine)) => ConnectionKind::Nspawn { machine: machine.unwrap_or_else(|| name.clone()) },
+            Some(Route::Chroot(directory)) => ConnectionKind::Chroot { directory },
+            Some(Route::Device(transport)) => ConnectionKind::Device { transport, attributes: self.attributes },
         };
         Target {
             address: self.address,

@@ -7,10 +7,10 @@ use kilter_model::{Hash, Value, suggest};
 use kilter_script::yaml::{Node, YamlKind};
 
 use crate::destination::{checked_host, checked_user, word};
-use crate::graph::Graph;
+use crate::graph::InventoryGraph;
 use crate::host_range;
 use crate::options::{Options, Route};
-use crate::problem::{Place, Problems};
+use crate::problem::{ProblemPlace, Problems};
 use crate::prompts;
 use crate::secrets;
 use crate::target::BecomeMethod;
@@ -28,7 +28,7 @@ pub(crate) fn is_own(root: &Node) -> bool {
 }
 
 /// Reads a document into the graph.
-pub(crate) fn read(root: &Node, file: &Place, graph: &mut Graph, problems: &mut Problems) {
+pub(crate) fn read(root: &Node, file: &ProblemPlace, graph: &mut InventoryGraph, problems: &mut Problems) {
     let mut reader = DocumentReader { file, graph, problems };
     for (key, value) in root.entries().unwrap_or_default() {
         match key.text().map(EcoString::as_str) {
@@ -42,8 +42,8 @@ const OPTIONS: [&str; 5] = ["ssh", "become", "connection", "transport", "vars"];
 const SSH: [&str; 8] = ["host", "user", "port", "identity_file", "jump", "config", "args", "password"];
 
 struct DocumentReader<'a> {
-    file: &'a Place,
-    graph: &'a mut Graph,
+    file: &'a ProblemPlace,
+    graph: &'a mut InventoryGraph,
     problems: &'a mut Problems,
 }
 

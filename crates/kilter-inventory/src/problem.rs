@@ -36,22 +36,22 @@ impl fmt::Display for Problem {
 
 /// A place in an inventory.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ProblemPlace {
     pub(crate) file: Arc<Path>,
     pub(crate) at: Option<TextPosition>,
 }
 
-impl Place {
-    pub(crate) fn of(file: &Arc<Path>) -> Place {
-        Place { file: Arc::clone(file), at: None }
+impl ProblemPlace {
+    pub(crate) fn of(file: &Arc<Path>) -> ProblemPlace {
+        ProblemPlace { file: Arc::clone(file), at: None }
     }
 
-    pub(crate) fn at(&self, at: TextPosition) -> Place {
+    pub(crate) fn at(&self, at: TextPosition) -> ProblemPlace {
         // Programs print JSON, whose nodes have no position.
-        Place { file: Arc::clone(&self.file), at: (at.line > 0).then_some(at) }
+        ProblemPlace { file: Arc::clone(&self.file), at: (at.line > 0).then_some(at) }
     }
 
-    pub(crate) fn line(&self, line: usize) -> Place {
+    pub(crate) fn line(&self, line: usize) -> ProblemPlace {
         self.at(TextPosition { line: u32::try_from(line).unwrap_or(u32::MAX), column: 1 })
     }
 }
@@ -64,21 +64,21 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    pub(crate) fn error(&mut self, place: &Place, message: impl Into<EcoString>, hint: impl Into<EcoString>) {
+    pub(crate) fn error(&mut self, place: &ProblemPlace, message: impl Into<EcoString>, hint: impl Into<EcoString>) {
         add(&mut self.errors, place, message.into(), hint.into());
     }
 
-    pub(crate) fn warning(&mut self, place: &Place, message: impl Into<EcoString>, hint: impl Into<EcoString>) {
+    pub(crate) fn warning(&mut self, place: &ProblemPlace, message: impl Into<EcoString>, hint: impl Into<EcoString>) {
         add(&mut self.warnings, place, message.into(), hint.into());
     }
 
-    pub(crate) fn fault(&mut self, place: &Place, fault: Fault) {
+    pub(crate) fn fault(&mut self, place: &ProblemPlace, fault: Fault) {
         self.error(&place.at(fault.at), fault.message, fault.hint.unwrap_or_default());
     }
 }
 
 /// Adds a problem. An empty hint is none.
-fn add(to: &mut Vec<Problem>, place: &Place, message: EcoString, hint: EcoString) {
+fn add(to: &mut Vec<Problem>, place: &ProblemPlace, message: EcoString, hint: EcoString) {
     if to.len() < MAX_PROBLEMS {
         let hint = Some(hint).filter(|hint| !hint.is_empty());
         to.push(Problem { file: place.file.to_path_buf(), at: place.at, message, hint });

@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_model::{Hash, Value};
 use rustc_hash::FxHashMap;
 
-use crate::target::{Connection, Target};
+use crate::target::{ConnectionKind, Target};
 
 /// Key of a question in a sensitive value.
 const KEY: &str = "prompt";
@@ -50,7 +50,7 @@ pub fn ask_for_passwords<E>(
         target.password.iter_mut().try_for_each(&mut fill)?;
         target.become_.iter_mut().filter_map(|become_| become_.password.as_mut()).try_for_each(&mut fill)?;
         fill_hash(&mut target.vars, &mut fill)?;
-        if let Connection::Device { attributes, .. } = &mut target.connection {
+        if let ConnectionKind::Device { attributes, .. } = &mut target.connection {
             fill_hash(attributes, &mut fill)?;
         }
     }
@@ -64,7 +64,7 @@ fn fill_hash<E>(entries: &mut Hash, fill: &mut dyn FnMut(&mut Value) -> Result<(
 fn has_questions(target: &Target) -> bool {
     let become_password = target.become_.as_ref().and_then(|become_| become_.password.as_ref());
     let attributes = match &target.connection {
-        Connection::Device { attributes, .. } => Some(attributes),
+        ConnectionKind::Device { attributes, .. } => Some(attributes),
         _ => None,
     };
     let hashes = attributes.into_iter().chain([&target.vars]).flat_map(Hash::values);

@@ -27,7 +27,7 @@ pub struct Target {
     /// More arguments of ssh, before the destination.
     pub ssh_args: Vec<String>,
     /// The way to reach it.
-    pub connection: Connection,
+    pub connection: ConnectionKind,
     /// Change of user after the login.
     pub become_: Option<Become>,
     /// Names of all its groups, the most specific one last. `all` is the first one.
@@ -53,7 +53,7 @@ impl Target {
             jump: None,
             config: None,
             ssh_args: Vec::new(),
-            connection: Connection::Ssh,
+            connection: ConnectionKind::Ssh,
             become_: None,
             groups: Vec::new(),
             vars: Hash::default(),
@@ -70,7 +70,7 @@ impl Target {
 
 /// The way to reach a target.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Connection {
+pub enum ConnectionKind {
     /// By the program `ssh`.
     #[default]
     Ssh,
@@ -100,16 +100,16 @@ pub enum Connection {
     },
 }
 
-impl Connection {
+impl ConnectionKind {
     /// Returns the word for the kind: `ssh`, `local`, `podman`, `nspawn`, `chroot` or `device`.
     pub fn word(&self) -> &'static str {
         match self {
-            Connection::Ssh => "ssh",
-            Connection::Local => "local",
-            Connection::Podman { .. } => "podman",
-            Connection::Nspawn { .. } => "nspawn",
-            Connection::Chroot { .. } => "chroot",
-            Connection::Device { .. } => "device",
+            ConnectionKind::Ssh => "ssh",
+            ConnectionKind::Local => "local",
+            ConnectionKind::Podman { .. } => "podman",
+            ConnectionKind::Nspawn { .. } => "nspawn",
+            ConnectionKind::Chroot { .. } => "chroot",
+            ConnectionKind::Device { .. } => "device",
         }
     }
 }

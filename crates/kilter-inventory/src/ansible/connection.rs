@@ -7,11 +7,11 @@ use kilter_model::Value;
 
 use super::words;
 use crate::destination::{checked_host, checked_user, word};
-use crate::problem::{Place, Problems};
-use crate::target::{Become, BecomeMethod, Connection, Target};
+use crate::problem::{ProblemPlace, Problems};
+use crate::target::{Become, BecomeMethod, ConnectionKind, Target};
 
 /// Applies the variables of a target to its connection.
-pub(crate) fn apply(target: &mut Target, place: &Place, problems: &mut Problems) {
+pub(crate) fn apply(target: &mut Target, place: &ProblemPlace, problems: &mut Problems) {
     let mut vars = Vars { target, place, problems };
     let address = vars.checked(&["ansible_host", "ansible_ssh_host"], &checked_host);
     let user = vars.checked(&["ansible_user", "ansible_ssh_user"], &checked_user);
@@ -39,7 +39,7 @@ pub(crate) fn apply(target: &mut Target, place: &Place, problems: &mut Problems)
 
 struct Vars<'a> {
     target: &'a Target,
-    place: &'a Place,
+    place: &'a ProblemPlace,
     problems: &'a mut Problems,
 }
 
@@ -98,16 +98,18 @@ impl Vars<'_> {
         })
     }
 
-    fn connection(&mut self, address: Option<&EcoString>) -> Option<Connection> {
+    fn connection(&mut self, address: Option<&EcoString>) -> Option<ConnectionKind> {
         let name = "ansible_connection";
         let text = self.text(&[name])?;
         let host = address.unwrap_or(&self.target.name).clone();
         // The last part is the name of the plugin in its collection.
         match text.rsplit('.').next().unwrap_or_default() {
-            "ssh" | "smart" | "paramiko" | "paramiko_ssh" => Some(Connection::Ssh),
-            "local" => Some(Connection::Local),
-            "podman" => Some(Connection::Podman { container: host }),
-            "chroot" if host.starts_with('/') => Some(Connection::Chroot { directory: PathBuf::from(host.as_str()) }),
+            "ssh" | "smart" | "paramiko" | "paramiko_ssh" => Some(ConnectionKind::Ssh),
+            "local" => Some(ConnectionKind::Local),
+            "podman" => Some(ConnectionKind::Podman { container: host }),
+            "chroot" if host.starts_with('/') => {
+                Some(ConnectionKind::Chroot { directory: PathBuf::from(host.as_str()) })
+            }
             _ => {
                 self.error(
                     name,

@@ -4,8 +4,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::Hash;
 
 use super::{add_hosts, checked, hosts, literal, set_group_vars, words};
-use crate::graph::Graph;
-use crate::problem::{Place, Problems};
+use crate::graph::InventoryGraph;
+use crate::problem::{ProblemPlace, Problems};
 
 /// Kind of the lines of a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ enum Section {
 }
 
 /// Reads a text into the graph.
-pub(crate) fn read(text: &str, file: &Place, graph: &mut Graph, problems: &mut Problems) {
+pub(crate) fn read(text: &str, file: &ProblemPlace, graph: &mut InventoryGraph, problems: &mut Problems) {
     let mut group = EcoString::from("ungrouped");
     let mut section = Section::Hosts;
     declare(graph, "ungrouped", file, problems);
@@ -71,7 +71,7 @@ pub(crate) fn read(text: &str, file: &Place, graph: &mut Graph, problems: &mut P
     }
 }
 
-fn declare(graph: &mut Graph, name: &str, place: &Place, problems: &mut Problems) {
+fn declare(graph: &mut InventoryGraph, name: &str, place: &ProblemPlace, problems: &mut Problems) {
     if let Some(group) = graph.group(name, place, problems) {
         group.is_declared = true;
     }
@@ -108,7 +108,7 @@ fn header(line: &str) -> Option<Result<(&str, Section), EcoString>> {
 type Host = ((Vec<EcoString>, Option<u16>), Hash);
 
 /// Reads the line of a host: its name, and variables.
-fn host(line: &str, place: &Place, problems: &mut Problems) -> Result<Host, (EcoString, &'static str)> {
+fn host(line: &str, place: &ProblemPlace, problems: &mut Problems) -> Result<Host, (EcoString, &'static str)> {
     let words = words::split(line).map_err(|fault| (fault, "a value with spaces needs quotes around it"))?;
     let Some((name, rest)) = words.split_first() else { return Err(("the line has no host".into(), "")) };
     if name == "---" || (rest.is_empty() && name.ends_with(':')) {

@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 
 use super::{checked, set_group_vars, set_vars};
 use crate::destination::word;
-use crate::graph::Graph;
-use crate::problem::{Place, Problems};
+use crate::graph::InventoryGraph;
+use crate::problem::{ProblemPlace, Problems};
 
 /// Key of the variables of all hosts.
 const META: &str = "_meta";
@@ -22,7 +22,7 @@ pub(crate) enum HostVars {
 }
 
 /// Reads a document into the graph.
-pub(crate) fn read(root: &Json, file: &Place, graph: &mut Graph, problems: &mut Problems) -> HostVars {
+pub(crate) fn read(root: &Json, file: &ProblemPlace, graph: &mut InventoryGraph, problems: &mut Problems) -> HostVars {
     let Json::Object(groups) = root else {
         problems.error(file, "its output is a JSON object of groups", "");
         return HostVars::Given;
@@ -38,7 +38,13 @@ pub(crate) fn read(root: &Json, file: &Place, graph: &mut Graph, problems: &mut 
 }
 
 /// Sets the variables of a host. A host that is in no group does not exist.
-pub(crate) fn host_vars(host: &str, vars: &Json, file: &Place, graph: &mut Graph, problems: &mut Problems) {
+pub(crate) fn host_vars(
+    host: &str,
+    vars: &Json,
+    file: &ProblemPlace,
+    graph: &mut InventoryGraph,
+    problems: &mut Problems,
+) {
     let Some(vars) = vars.as_object() else {
         return problems.error(file, eco_format!("the variables of `{host}` are no JSON object"), "");
     };
@@ -48,7 +54,7 @@ pub(crate) fn host_vars(host: &str, vars: &Json, file: &Place, graph: &mut Graph
     }
 }
 
-fn hash(vars: &serde_json::Map<String, Json>, file: &Place, problems: &mut Problems) -> Hash {
+fn hash(vars: &serde_json::Map<String, Json>, file: &ProblemPlace, problems: &mut Problems) -> Hash {
     let one = |(key, value): (&String, &Json)| {
         let value = checked(key, from_json(value), file, problems);
         (EcoString::from(key), value)
@@ -56,7 +62,7 @@ fn hash(vars: &serde_json::Map<String, Json>, file: &Place, problems: &mut Probl
     vars.iter().map(one).collect()
 }
 
-fn group(name: &str, data: &Json, file: &Place, graph: &mut Graph, problems: &mut Problems) {
+fn group(name: &str, data: &Json, file: &ProblemPlace, graph: &mut InventoryGraph, problems: &mut Problems) {
     match graph.group(name, file, problems) {
         Some(group) => group.is_declared = true,
         None => return,
@@ -99,7 +105,7 @@ fn group(name: &str, data: &Json, file: &Place, graph: &mut Graph, problems: &mu
     }
 }
 
-fn members(group: &str, hosts: &[Json], file: &Place, graph: &mut Graph, problems: &mut Problems) {
+fn members(group: &str, hosts: &[Json], file: &ProblemPlace, graph: &mut InventoryGraph, problems: &mut Problems) {
     for host in hosts {
         match host.as_str().map(|host| word("name of a host", host)) {
             Some(Ok(host)) => graph.add_member(group, &host, file, problems),

@@ -9,19 +9,19 @@ const MAX_DEPTH: usize = 32;
 
 /// Returns the value of a text.
 pub(crate) fn value(text: &str) -> Value {
-    let mut parser = Parser { rest: text.trim_matches([' ', '\t']), depth: 0 };
+    let mut parser = LiteralParser { rest: text.trim_matches([' ', '\t']), depth: 0 };
     match parser.literal().filter(|_| parser.is_at_end()) {
         Some(value) => value,
         None => Value::from(text),
     }
 }
 
-struct Parser<'t> {
+struct LiteralParser<'t> {
     rest: &'t str,
     depth: usize,
 }
 
-impl Parser<'_> {
+impl LiteralParser<'_> {
     fn skip_space(&mut self) {
         self.rest = self.rest.trim_start_matches([' ', '\t']);
     }

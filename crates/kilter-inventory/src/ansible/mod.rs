@@ -14,16 +14,16 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Hash, Value};
 
 use crate::destination::{host_and_port, word};
-use crate::graph::{Graph, HostEntry};
+use crate::graph::{HostEntry, InventoryGraph};
 use crate::host_range;
 use crate::load;
-use crate::problem::{Place, Problems};
+use crate::problem::{ProblemPlace, Problems};
 use crate::secrets;
 
 pub(crate) use connection::apply;
 pub(crate) use ini::read as read_ini;
 pub(crate) use json::{HostVars, host_vars, read as read_json};
-pub(crate) use vars_files::{Directory, find as find_vars_file, has_vars};
+pub(crate) use vars_files::{VarsDirectory, find as find_vars_file, has_vars};
 pub(crate) use yaml::read as read_yaml;
 
 /// Variable with the priority of a group among those of its level.
@@ -59,11 +59,11 @@ fn divided(pattern: &str) -> Result<(&str, Option<u16>), EcoString> {
 
 /// Adds hosts to a group, with their port and variables.
 fn add_hosts(
-    graph: &mut Graph,
+    graph: &mut InventoryGraph,
     group: &str,
     found: (Vec<EcoString>, Option<u16>),
     vars: &Hash,
-    place: &Place,
+    place: &ProblemPlace,
     problems: &mut Problems,
 ) {
     let (names, port) = found;
@@ -83,7 +83,13 @@ fn set_vars(host: &mut HostEntry, vars: &Hash) {
 }
 
 /// Sets variables of a group.
-fn set_group_vars(graph: &mut Graph, group: &str, mut vars: Hash, place: &Place, problems: &mut Problems) {
+fn set_group_vars(
+    graph: &mut InventoryGraph,
+    group: &str,
+    mut vars: Hash,
+    place: &ProblemPlace,
+    problems: &mut Problems,
+) {
     let priority = vars.shift_remove(PRIORITY);
     let Some(group) = graph.group(group, place, problems) else { return };
     match priority.as_ref().map(|value| value.as_integer().or_else(|| value.as_str()?.trim().parse().ok())) {
@@ -95,7 +101,7 @@ fn set_group_vars(graph: &mut Graph, group: &str, mut vars: Hash, place: &Place,
 }
 
 /// Returns a variable with its passwords sealed. Reports a value that Ansible would evaluate.
-fn checked(key: &str, value: Value, place: &Place, problems: &mut Problems) -> Value {
+fn checked(key: &str, value: Value, place: &ProblemPlace, problems: &mut Problems) -> Value {
     if holds_template(&value) {
         let hint = "kilter evaluates no templates: write the value, or let a program print the inventory";
         problems.error(place, eco_format!("the variable `{key}` has a template of Jinja"), hint);
@@ -113,8 +119,8 @@ fn holds_template(value: &Value) -> bool {
 }
 
 /// Returns variables with their passwords sealed, with the place of each.
-fn checked_all(entries: impl IntoIterator<Item = (EcoString, Value, Place)>, problems: &mut Problems) -> Hash {
-    let one = |(key, value, place): (EcoString, Value, Place)| {
+fn checked_all(entries: impl IntoIterator<Item = (EcoString, Value, ProblemPlace)>, problems: &mut Problems) -> Hash {
+    let one = |(key, value, place): (EcoString, Value, ProblemPlace)| {
         let value = checked(&key, value, &place, problems);
         (key, value)
     };
@@ -122,7 +128,7 @@ fn checked_all(entries: impl IntoIterator<Item = (EcoString, Value, Place)>, pro
 }
 
 /// Returns the variables of a file.
-pub(crate) fn vars_of_text(text: &str, file: &Place, problems: &mut Problems) -> Hash {
+pub(crate) fn vars_of_text(text: &str, file: &ProblemPlace, problems: &mut Problems) -> Hash {
     let Some(root) = load::yaml_root(text, file, problems) else { return Hash::default() };
     match root.entries() {
         Some(_) => yaml::vars(&root, file, problems),

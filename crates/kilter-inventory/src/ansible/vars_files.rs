@@ -9,17 +9,17 @@ use rustc_hash::FxHashSet;
 const ENDS: [&str; 4] = ["", ".yml", ".yaml", ".json"];
 
 /// Names in a directory of variables.
-pub(crate) struct Directory {
+pub(crate) struct VarsDirectory {
     path: PathBuf,
     names: FxHashSet<OsString>,
 }
 
-impl Directory {
+impl VarsDirectory {
     /// Reads the names in a directory. Empty if it does not exist.
-    pub(crate) fn read(path: PathBuf) -> Directory {
+    pub(crate) fn read(path: PathBuf) -> VarsDirectory {
         let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name()).collect();
-        Directory { path, names }
+        VarsDirectory { path, names }
     }
 
     /// Returns true if it has no file.
@@ -34,7 +34,7 @@ impl Directory {
 }
 
 /// Returns the file, or the directory, with the variables of a name.
-pub(crate) fn find(directory: &Directory, name: &str) -> Option<PathBuf> {
+pub(crate) fn find(directory: &VarsDirectory, name: &str) -> Option<PathBuf> {
     if name.contains('/') || name.starts_with('.') {
         return None;
     }

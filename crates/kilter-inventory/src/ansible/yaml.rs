@@ -5,12 +5,12 @@ use kilter_model::Hash;
 use kilter_script::yaml::{Node, YamlKind};
 
 use super::{add_hosts, checked_all, hosts, set_group_vars};
-use crate::graph::Graph;
-use crate::problem::{Place, Problems};
+use crate::graph::InventoryGraph;
+use crate::problem::{ProblemPlace, Problems};
 use crate::yaml_1_1;
 
 /// Reads a document into the graph.
-pub(crate) fn read(root: &Node, file: &Place, graph: &mut Graph, problems: &mut Problems) {
+pub(crate) fn read(root: &Node, file: &ProblemPlace, graph: &mut InventoryGraph, problems: &mut Problems) {
     if root.get("plugin").is_some() {
         let hint = "let a program print the inventory: #!/bin/sh and exec ansible-inventory -i FILE --list";
         return problems.error(&file.at(root.at), "plugins of Ansible make this inventory, and kilter runs none", hint);
@@ -20,7 +20,7 @@ pub(crate) fn read(root: &Node, file: &Place, graph: &mut Graph, problems: &mut 
     }
 }
 
-fn group(name: &EcoString, node: &Node, file: &Place, graph: &mut Graph, problems: &mut Problems) {
+fn group(name: &EcoString, node: &Node, file: &ProblemPlace, graph: &mut InventoryGraph, problems: &mut Problems) {
     let place = file.at(node.at);
     match graph.group(name, &place, problems) {
         Some(group) => group.is_declared = true,
@@ -85,7 +85,7 @@ static NULL: Node = Node {
 };
 
 /// Returns the variables of a mapping.
-pub(super) fn vars(node: &Node, file: &Place, problems: &mut Problems) -> Hash {
+pub(super) fn vars(node: &Node, file: &ProblemPlace, problems: &mut Problems) -> Hash {
     let entries = yaml_1_1::entries(node).into_iter();
     checked_all(entries.map(|(key, node)| (key, yaml_1_1::value(node), file.at(node.at))), problems)
 }

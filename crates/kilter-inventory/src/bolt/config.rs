@@ -7,9 +7,9 @@ use kilter_model::{Hash, Value, suggest};
 use kilter_script::yaml::Node;
 
 use crate::destination::{checked_host, checked_user, host_and_port, word};
-use crate::problem::{Place, Problems};
+use crate::problem::{ProblemPlace, Problems};
 use crate::secrets;
-use crate::target::{Become, BecomeMethod, Connection, Target};
+use crate::target::{Become, BecomeMethod, ConnectionKind, Target};
 
 /// Transports of Bolt that kilter has.
 const TRANSPORTS: [&str; 4] = ["ssh", "local", "podman", "remote"];
@@ -53,7 +53,7 @@ const UNUSED: [&str; 17] = [
 ];
 
 /// Checks the keys of a `config`.
-pub(super) fn check(config: &Node, file: &Place, problems: &mut Problems) {
+pub(super) fn check(config: &Node, file: &ProblemPlace, problems: &mut Problems) {
     for (key, value) in config.entries().unwrap_or_default() {
         let name = key.text().map_or("", EcoString::as_str);
         let place = file.at(key.at);
@@ -76,14 +76,14 @@ fn near(name: &str, known: impl Iterator<Item = &'static str>) -> EcoString {
     suggest::nearest(name, known).map(|near| eco_format!("did you mean `{near}`?")).unwrap_or_default()
 }
 
-fn check_transport(transport: &str, place: &Place, problems: &mut Problems) {
+fn check_transport(transport: &str, place: &ProblemPlace, problems: &mut Problems) {
     if !TRANSPORTS.contains(&transport) {
         let message = eco_format!("kilter has no transport `{transport}` of Bolt");
         problems.error(place, message, eco_format!("known are {}", TRANSPORTS.join(", ")));
     }
 }
 
-fn check_option(name: &str, place: &Place, problems: &mut Problems) {
+fn check_option(name: &str, place: &ProblemPlace, problems: &mut Problems) {
     if USED.contains(&name) {
         return;
     }
@@ -113,10 +113,10 @@ pub(super) fn target(name: &EcoString, uri: Option<&str>, config: &Hash) -> Resu
     let host = uri.host.map(EcoString::from).or_else(|| text(options, "host"));
     match transport {
         "ssh" => ssh(&mut target, options)?,
-        "local" => target.connection = Connection::Local,
+        "local" => target.connection = ConnectionKind::Local,
         "podman" => {
             let container = word("container", host.as_ref().unwrap_or(name))?;
-            target.connection = Connection::Podman { container };
+            target.connection = ConnectionKind::Podman { container };
             return Ok(target);
         }
         "remote" => target.connection = device(options, &uri)?,
@@ -132,7 +132,7 @@ pub(super) fn target(name: &EcoString, uri: Option<&str>, config: &Hash) -> Resu
     Ok(target)
 }
 
-fn device(options: &Hash, uri: &Uri<'_>) -> Result<Connection, EcoString> {
+fn device(options: &Hash, uri: &Uri<'_>) -> Result<ConnectionKind, EcoString> {
     let Some(transport) = text(options, "remote-transport") else {
         return Err("a remote target has no `remote-transport`: add it below config.remote".into());
     };
@@ -148,7 +148,10 @@ fn device(options: &Hash, uri: &Uri<'_>) -> Result<Connection, EcoString> {
     attributes.extend(given.into_iter().filter_map(|(key, value)| Some((key.into(), value?))));
     let rest = options.iter().filter(|(key, _)| !matches!(key.as_str(), "remote-transport" | "run-on"));
     attributes.extend(rest.map(|(key, value)| (key.clone(), value.clone())));
-    Ok(Connection::Device { transport: word("transport", &transport)?, attributes: secrets::sealed_all(attributes) })
+    Ok(ConnectionKind::Device {
+        transport: word("transport", &transport)?,
+        attributes: secrets::sealed_all(attributes),
+    })
 }
 
 fn ssh(target: &mut Target, options: &Hash) -> Result<(), EcoString> {

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 use crate::inventory::Inventory;
 use crate::load::LoadOptions;
-use crate::problem::{Place, Problems};
+use crate::problem::{ProblemPlace, Problems};
 use plugin::Plugins;
 
 /// Maximum nesting depth of groups.
@@ -45,7 +45,7 @@ pub(crate) fn is_bolt(root: &Node) -> bool {
 pub(crate) fn read(
     root: &Node,
     path: &Path,
-    file: &Place,
+    file: &ProblemPlace,
     options: &LoadOptions<'_>,
     problems: &mut Problems,
 ) -> Option<Inventory> {
@@ -88,12 +88,12 @@ struct BoltTarget {
     uri: Option<EcoString>,
     aliases: Vec<EcoString>,
     data: Data,
-    place: Place,
+    place: ProblemPlace,
 }
 
 /// Use of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
+enum NamedEntry {
     Group,
     Target(usize),
     Alias(usize),
@@ -104,14 +104,14 @@ struct BoltReader<'a> {
     problems: &'a mut Problems,
     groups: Vec<BoltGroup>,
     targets: Vec<BoltTarget>,
-    names: FxHashMap<EcoString, Named>,
+    names: FxHashMap<EcoString, NamedEntry>,
     /// Targets that a group names by a text: the group, its place among the targets, the text and its place.
-    strings: Vec<(usize, usize, EcoString, Place)>,
+    strings: Vec<(usize, usize, EcoString, ProblemPlace)>,
 }
 
 impl BoltReader<'_> {
     /// Reads a group. Returns its index. The group at the top is `all`.
-    fn group(&mut self, node: &Node, file: &Place, name: Option<&Node>, depth: usize) -> Option<usize> {
+    fn group(&mut self, node: &Node, file: &ProblemPlace, name: Option<&Node>, depth: usize) -> Option<usize> {
         let place = file.at(node.at);
         if depth > MAX_DEPTH || self.groups.len() >= MAX_GROUPS {
             let message = eco_format!("an inventory has at most {MAX_GROUPS} groups, {MAX_DEPTH} levels deep");
@@ -126,7 +126,7 @@ impl BoltReader<'_> {
                 return None;
             }
         };
-        self.claim(&name, Named::Group, &place);
+        self.claim(&name, NamedEntry::Group, &place);
         self.known_keys(node, file, &GROUP, if depth == 0 { "" } else { "version" });
         let index = self.groups.len();
         let data = self.data(node, file);
@@ -146,14 +146,14 @@ impl BoltReader<'_> {
     }
 
     /// Returns the elements of a list, with those that plugins give.
-    fn elements(&mut self, node: &Node, key: &str, file: &Place) -> Vec<(Node, Place)> {
+    fn elements(&mut self, node: &Node, key: &str, file: &ProblemPlace) -> Vec<(Node, ProblemPlace)> {
         let Some(list) = node.get(key) else { return Vec::new() };
         let mut found = Vec::new();
         self.plugins.elements(list, file, self.problems, &mut found, 0);
         found
     }
 
-    fn known_keys(&mut self, node: &Node, file: &Place, known: &[&str], without: &str) {
+    fn known_keys(&mut self, node: &Node, file: &ProblemPlace, known: &[&str], without: &str) {
         for (key, _) in node.entries().unwrap_or_default() {
             let name = key.text().map_or("", EcoString::as_str);
             if !known.contains(&name) || name == without {
@@ -166,7 +166,7 @@ impl BoltReader<'_> {
         }
     }
 
-    fn data(&mut self, node: &Node, file: &Place) -> Data {
+    fn data(&mut self, node: &Node, file: &ProblemPlace) -> Data {
         if let Some(config) = node.get("config") {
             config::check(config, file, self.problems);
         }
@@ -187,7 +187,7 @@ impl BoltReader<'_> {
         Data { config, vars, facts, features }
     }
 
-    fn target(&mut self, node: &Node, file: &Place, group: usize) {
+    fn target(&mut self, node: &Node, file: &ProblemPlace, group: usize) {
         let place = file.at(node.at);
         if self.targets.len() + self.strings.len() >= MAX_TARGETS {
             if self.targets.len() + self.strings.len() == MAX_TARGETS {
@@ -226,7 +226,7 @@ impl BoltReader<'_> {
         let data = self.data(node, file);
         let index = match self.names.get(&name) {
             // The data of the first definition win.
-            Some(Named::Target(index)) => {
+            Some(NamedEntry::Target(index)) => {
                 let index = *index;
                 let first = &mut self.targets[index];
                 first.uri = first.uri.take().or(uri);
@@ -235,26 +235,26 @@ impl BoltReader<'_> {
                 index
             }
             _ => {
-                self.claim(&name, Named::Target(self.targets.len()), &place);
+                self.claim(&name, NamedEntry::Target(self.targets.len()), &place);
                 self.targets.push(BoltTarget { name, uri, aliases: Vec::new(), data, place: place.clone() });
                 self.targets.len() - 1
             }
         };
         for alias in aliases {
-            self.claim(&alias, Named::Alias(index), &place);
+            self.claim(&alias, NamedEntry::Alias(index), &place);
             self.targets[index].aliases.push(alias);
         }
         self.groups[group].targets.push(index);
     }
 
     /// Takes a name for one use. Names, aliases and groups share one space of names.
-    fn claim(&mut self, name: &EcoString, named: Named, place: &Place) {
+    fn claim(&mut self, name: &EcoString, named: NamedEntry, place: &ProblemPlace) {
         match self.names.get(name) {
             Some(known) if *known != named => {
-                let word = |named: &Named| match named {
-                    Named::Group => "group",
-                    Named::Target(_) => "target",
-                    Named::Alias(_) => "alias",
+                let word = |named: &NamedEntry| match named {
+                    NamedEntry::Group => "group",
+                    NamedEntry::Target(_) => "target",
+                    NamedEntry::Alias(_) => "alias",
                 };
                 let message = eco_format!(
                     "`{name}` is the name of a {} already, and a {} cannot have it",
@@ -273,14 +273,14 @@ impl BoltReader<'_> {
     fn references(&mut self) {
         for (group, at, text, place) in std::mem::take(&mut self.strings) {
             let index = match self.names.get(&text) {
-                Some(Named::Target(index) | Named::Alias(index)) => *index,
-                Some(Named::Group) => {
+                Some(NamedEntry::Target(index) | NamedEntry::Alias(index)) => *index,
+                Some(NamedEntry::Group) => {
                     let message = eco_format!("`{text}` is the name of a group, and a target is expected");
                     self.problems.error(&place, message, "groups inside are below `groups`");
                     continue;
                 }
                 None => {
-                    self.names.insert(text.clone(), Named::Target(self.targets.len()));
+                    self.names.insert(text.clone(), NamedEntry::Target(self.targets.len()));
                     let target = BoltTarget {
                         name: text.clone(),
                         uri: Some(text),

@@ -8,7 +8,7 @@ use kilter_model::{Hash, Value};
 use kilter_script::yaml::{Node, YamlKind};
 
 use crate::load::{self, LoadOptions};
-use crate::problem::{Place, Problems};
+use crate::problem::{ProblemPlace, Problems};
 use crate::prompts;
 use crate::secrets;
 use crate::yaml_1_1;
@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 8;
 
 /// Plugins, with their access to the system of the caller.
 pub(super) struct Plugins<'a> {
-    /// Directory of the inventory.
+    /// VarsDirectory of the inventory.
     pub(super) directory: &'a Path,
     pub(super) options: &'a LoadOptions<'a>,
 }
@@ -31,9 +31,9 @@ impl Plugins<'_> {
     pub(super) fn elements(
         &self,
         node: &Node,
-        file: &Place,
+        file: &ProblemPlace,
         problems: &mut Problems,
-        found: &mut Vec<(Node, Place)>,
+        found: &mut Vec<(Node, ProblemPlace)>,
         depth: usize,
     ) {
         match &node.kind {
@@ -55,7 +55,13 @@ impl Plugins<'_> {
     }
 
     /// Reads the file of the plugin `yaml`. Reports another plugin.
-    fn file(&self, node: &Node, file: &Place, problems: &mut Problems, depth: usize) -> Option<(Node, Place)> {
+    fn file(
+        &self,
+        node: &Node,
+        file: &ProblemPlace,
+        problems: &mut Problems,
+        depth: usize,
+    ) -> Option<(Node, ProblemPlace)> {
         let place = file.at(node.at);
         let name = node.get(KEY).and_then(Node::text)?;
         if name != "yaml" {
@@ -71,7 +77,7 @@ impl Plugins<'_> {
             return None;
         }
         let path = self.directory.join(path.as_str());
-        let inside = Place::of(&Arc::from(path.as_path()));
+        let inside = ProblemPlace::of(&Arc::from(path.as_path()));
         match self.options.trust.read(&path, load::YAML.bytes as u64) {
             Ok(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => load::yaml_root(&text, &inside, problems).map(|root| (root, inside)),
@@ -88,7 +94,7 @@ impl Plugins<'_> {
     }
 
     /// Returns the entries of a mapping, with the values of plugins and with passwords sealed.
-    pub(super) fn hash(&self, node: &Node, file: &Place, problems: &mut Problems) -> Hash {
+    pub(super) fn hash(&self, node: &Node, file: &ProblemPlace, problems: &mut Problems) -> Hash {
         let entries = yaml_1_1::entries(node);
         let one = |(key, node): (EcoString, &Node)| {
             let value = self.value(node, file, problems, 0);
@@ -98,7 +104,7 @@ impl Plugins<'_> {
         entries.into_iter().map(one).collect()
     }
 
-    fn value(&self, node: &Node, file: &Place, problems: &mut Problems, depth: usize) -> Value {
+    fn value(&self, node: &Node, file: &ProblemPlace, problems: &mut Problems, depth: usize) -> Value {
         match &node.kind {
             YamlKind::Mapping(_) => match node.get(KEY).and_then(Node::text) {
                 Some(name) => self.plugged(name, node, file, problems, depth),
@@ -109,7 +115,7 @@ impl Plugins<'_> {
         }
     }
 
-    fn plugged(&self, name: &str, node: &Node, file: &Place, problems: &mut Problems, depth: usize) -> Value {
+    fn plugged(&self, name: &str, node: &Node, file: &ProblemPlace, problems: &mut Problems, depth: usize) -> Value {
         let place = file.at(node.at);
         let text = |key: &str| node.get(key).and_then(Node::text).cloned();
         match name {
@@ -154,6 +160,6 @@ impl Plugins<'_> {
     }
 }
 
-fn unknown(name: &str, place: &Place, problems: &mut Problems, hint: &str) {
+fn unknown(name: &str, place: &ProblemPlace, problems: &mut Problems, hint: &str) {
     problems.error(place, eco_format!("kilter has no plugin `{name}` of Bolt"), hint);
 }

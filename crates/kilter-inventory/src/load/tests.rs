@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::target::{Become, BecomeMethod, Connection, Target};
+use crate::target::{Become, BecomeMethod, ConnectionKind, Target};
 use kilter_model::Value;
 
 /// Loads a directory of files; `NAME*` is a program.
@@ -105,7 +105,7 @@ fn own_format_gives_targets_groups_and_precedence() {
         "Device { transport: \"nx9k\", attributes: {\"port\": 830, \"host\": \"10.1.1.1\", \"password\": [redacted]} }"
     );
     assert!(!format!("{inventory:?}").contains("hidden"));
-    assert_eq!(target(&inventory, "web1").connection, Connection::Ssh);
+    assert_eq!(target(&inventory, "web1").connection, ConnectionKind::Ssh);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::candidate::ExecutableFile;
 use crate::surroundings::ScriptEnvironment;
 
 /// Metadata printed by a script, or the reason why there is none.
-pub(super) type Described = Result<EcoString, EcoString>;
+pub(super) type CachedDescription = Result<EcoString, EcoString>;
 
 /// Time until a script that failed to describe itself is tried again. The time doubles with each failure,
 /// because a hanging script costs a whole timeout.
@@ -46,7 +46,7 @@ impl<'a> Cache<'a> {
     }
 
     /// Returns the cached answer if it is valid, and the remaining validity of a failure.
-    pub(super) fn get(&self) -> Option<(Described, Duration)> {
+    pub(super) fn get(&self) -> Option<(CachedDescription, Duration)> {
         let kept = self.kept()?;
         match kept.strip_prefix(&self.key)?.split_once('\n')? {
             ("described", text) => Some((Ok(text.into()), Duration::MAX)),
@@ -75,12 +75,12 @@ impl<'a> Cache<'a> {
 
     /// Stores an answer and returns its validity. If the cache is not writable, the only cost is another call
     /// the next time.
-    pub(super) fn put(&self, described: &Described) -> Option<Duration> {
+    pub(super) fn put(&self, described: &CachedDescription) -> Option<Duration> {
         let belief = if described.is_ok() { Duration::MAX } else { self.next_belief() };
         self.write(described, belief).ok().map(|()| belief)
     }
 
-    fn write(&self, described: &Described, belief: Duration) -> std::io::Result<()> {
+    fn write(&self, described: &CachedDescription, belief: Duration) -> std::io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let (word, text) = match described {
             Ok(text) => ("described".to_owned(), text),

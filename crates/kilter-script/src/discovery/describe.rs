@@ -9,7 +9,7 @@ use ecow::{EcoString, eco_format};
 use kilter_process::{Cancel, Capture, Confinement, Invocation, KillMode, Output};
 use kilter_provider::{Level, Redactor};
 
-use super::cache::{Cache, Described as DescribedText};
+use super::cache::{Cache, CachedDescription as DescribedText};
 use super::candidate::ExecutableFile;
 use super::{FoundScript, Note, trusted_text};
 use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};

@@ -96,6 +96,7 @@ impl RemoteArgs {
             if WITH_VALUE.contains(&word.as_str()) {
                 words.next();
             } else if !FLAGS.contains(&word.as_str())
+                && !(word.starts_with("-i") && word.len() > 2)
                 && !word.split_once('=').is_some_and(|(name, _)| WITH_VALUE.contains(&name))
             {
                 kept.push(word);

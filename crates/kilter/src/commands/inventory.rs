@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kilter_inventory::{Connection, Inventory, Selector, Target};
+use kilter_inventory::{ConnectionKind, Inventory, Selector, Target};
 use kilter_model::{Hash, Value, to_json};
 use serde_json::{Map, Value as Json, json};
 
@@ -79,16 +79,16 @@ fn table(targets: &[Arc<Target>]) -> String {
 /// Returns the place to connect to, in the words of its connection.
 fn destination(target: &Target) -> String {
     match &target.connection {
-        Connection::Ssh => {
+        ConnectionKind::Ssh => {
             let user = target.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
             let port = target.port.map(|port| format!(":{port}")).unwrap_or_default();
             format!("{user}{}{port}", target.host())
         }
-        Connection::Local => String::new(),
-        Connection::Podman { container } => container.to_string(),
-        Connection::Nspawn { machine } => machine.to_string(),
-        Connection::Chroot { directory } => directory.display().to_string(),
-        Connection::Device { transport, attributes } => {
+        ConnectionKind::Local => String::new(),
+        ConnectionKind::Podman { container } => container.to_string(),
+        ConnectionKind::Nspawn { machine } => machine.to_string(),
+        ConnectionKind::Chroot { directory } => directory.display().to_string(),
+        ConnectionKind::Device { transport, attributes } => {
             let host = attributes.get("host").map(|host| format!(" {host}")).unwrap_or_default();
             format!("{transport}{host}")
         }
@@ -132,16 +132,16 @@ fn shown(target: &Target) -> Value {
     Value::Hash(entries.into())
 }
 
-fn connection(connection: &Connection) -> Value {
+fn connection(connection: &ConnectionKind) -> Value {
     let mut entries = vec![("kind", Value::from(connection.word()))];
     match connection {
-        Connection::Ssh | Connection::Local => {}
-        Connection::Podman { container } => entries.push(("container", Value::String(container.clone()))),
-        Connection::Nspawn { machine } => entries.push(("machine", Value::String(machine.clone()))),
-        Connection::Chroot { directory } => {
+        ConnectionKind::Ssh | ConnectionKind::Local => {}
+        ConnectionKind::Podman { container } => entries.push(("container", Value::String(container.clone()))),
+        ConnectionKind::Nspawn { machine } => entries.push(("machine", Value::String(machine.clone()))),
+        ConnectionKind::Chroot { directory } => {
             entries.push(("directory", Value::from(directory.to_string_lossy().into_owned())));
         }
-        Connection::Device { transport, attributes } => {
+        ConnectionKind::Device { transport, attributes } => {
             entries.push(("transport", Value::String(transport.clone())));
             entries.push(("attributes", Value::Hash(attributes.clone().into())));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kilter_inventory::{BecomeMethod as Method, Connection, Inventory, Selector, Target, ask_for_passwords};
+use kilter_inventory::{BecomeMethod as Method, ConnectionKind, Inventory, Selector, Target, ask_for_passwords};
 use kilter_model::Value;
 use kilter_model::expr::Lookup;
 use kilter_remote::{Become, BecomeMethod, Destination, Password, Ssh, Via};
@@ -151,7 +151,7 @@ fn destination(target: &Target, args: &RemoteArgs) -> Result<Destination, String
         );
     }
     let via = match &target.connection {
-        Connection::Ssh => Via::Ssh(Ssh {
+        ConnectionKind::Ssh => Via::Ssh(Ssh {
             host: target.host().to_string(),
             user: target.user.as_ref().map(ToString::to_string),
             port: target.port,
@@ -160,11 +160,11 @@ fn destination(target: &Target, args: &RemoteArgs) -> Result<Destination, String
             config_file: target.config.clone().or_else(|| args.ssh_config.clone()),
             args: target.ssh_args.iter().map(Into::into).collect(),
         }),
-        Connection::Local => Via::Local,
-        Connection::Podman { container } => Via::Podman(container.to_string()),
-        Connection::Nspawn { machine } => Via::Machine(machine.to_string()),
-        Connection::Chroot { directory } => Via::Chroot(directory.clone()),
-        Connection::Device { .. } => return Err("it is a device, and this command is for hosts".to_owned()),
+        ConnectionKind::Local => Via::Local,
+        ConnectionKind::Podman { container } => Via::Podman(container.to_string()),
+        ConnectionKind::Nspawn { machine } => Via::Machine(machine.to_string()),
+        ConnectionKind::Chroot { directory } => Via::Chroot(directory.clone()),
+        ConnectionKind::Device { .. } => return Err("it is a device, and this command is for hosts".to_owned()),
     };
     let become_user = target.become_.as_ref().map(|by| -> Result<Become, String> {
         let method = match by.method {

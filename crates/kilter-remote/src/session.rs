@@ -23,6 +23,9 @@ const MAX_COMPLAINT: usize = 4096;
 /// Maximum size of a returned file in bytes.
 const MAX_RETURNED: usize = 256 << 20;
 
+/// Maximum time for the transfer of the program.
+const TRANSFER: Duration = Duration::from_secs(600);
+
 /// Interval of signs of life during a command.
 const ALIVE: Duration = Duration::from_secs(15);
 
@@ -263,6 +266,8 @@ impl RemoteSession {
             });
         }
         self.complaint.clear();
+        // The host has answered. The transfer over a slow link takes longer.
+        let until = if found.cached == Cached::Yes { until } else { until.max(Instant::now() + TRANSFER) };
         let (line, content) = match found.cached {
             Cached::Yes => (String::new(), Vec::new()),
             Cached::No => {

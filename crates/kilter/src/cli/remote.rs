@@ -93,12 +93,11 @@ impl RemoteArgs {
                 kept.extend(words);
                 break;
             }
+            let is_joined = word.split_once('=').is_some_and(|(name, _)| WITH_VALUE.contains(&name))
+                || word.strip_prefix("-i").is_some_and(|path| !path.is_empty());
             if WITH_VALUE.contains(&word.as_str()) {
                 words.next();
-            } else if !FLAGS.contains(&word.as_str())
-                && !(word.starts_with("-i") && word.len() > 2)
-                && !word.split_once('=').is_some_and(|(name, _)| WITH_VALUE.contains(&name))
-            {
+            } else if !is_joined && !FLAGS.contains(&word.as_str()) {
                 kept.push(word);
             }
         }
@@ -117,7 +116,19 @@ mod tests {
 
     #[test]
     fn host_gets_all_other_words() {
-        let words = ["--on", "web1", "-K", "get", "--parallel=3", "user", "--become-user", "app", "--", "--on"];
+        let words = [
+            "--on",
+            "web1",
+            "-K",
+            "-i/etc/hosts.ini",
+            "get",
+            "--parallel=3",
+            "user",
+            "--become-user",
+            "app",
+            "--",
+            "--on",
+        ];
         assert_eq!(RemoteArgs::removed_from(words.map(str::to_owned)), ["get", "user", "--", "--on"]);
     }
 }

@@ -20,7 +20,7 @@ const DESCRIBING: [(&str, &str); 15] = [
     ("loop", "its metadata is wrong: "),
     ("list", "metadata is a mapping, not a list"),
     ("tab", "its metadata is wrong: "),
-    ("two-documents", "metadata is one document"),
+    ("two-documents", "one document is expected: this is a second one"),
     ("reserved", "its metadata is wrong: "),
     ("escapes", "its metadata is wrong: "),
 ];

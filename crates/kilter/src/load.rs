@@ -1,7 +1,10 @@
 //! Preparation of a run from the manifests of a command line.
 
+mod check;
 mod diagnostics;
 mod executable;
+mod for_host;
+mod known;
 mod noted;
 mod received;
 mod recorded;
@@ -14,24 +17,27 @@ use std::time::{Duration, SystemTime};
 use ecow::{EcoString, eco_format};
 use indexmap::IndexMap;
 use kilter_manifest::{
-    Compiled, Diagnostic, Explanation, Inputs, MAX_SHOWN_PROBLEMS, Source, Sources, Subject, compile_partly, lint,
-    render, render_warnings, to_json,
+    Compiled, Diagnostic, Explanation, Inputs, Source, Sources, Subject, compile_partly, render_warnings,
 };
 use kilter_model::{RelationKind, Value};
 use kilter_process::trust::TrustedFile;
 use kilter_provider::Registry;
 use kilter_recording::RecordMode;
-use kilter_runtime::{IneffectiveNotification, Plan, PlanDocument, PlanProvenance, Prepared, plan_of};
+use kilter_runtime::{IneffectiveNotification, Plan, PlanDocument, PlanProvenance, Prepared};
 
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::collected::Collected;
 use crate::exit::Exit;
 use crate::run_inputs::RunInputs;
 use crate::session::Session;
-use crate::{facts, output, plan_file, providers, released, reversals, signals, trust};
+use crate::{facts, output, released, reversals, signals, trust};
+use known::compile_known;
 use recorded::RecordedSource;
-use sources::{FactSource, Includes, KnownFacts, KnownIncludes, LiveFacts, LiveIncludes, SecretsFrom};
+use sources::{FactSource, Includes, KeptSecrets, LiveFacts, LiveIncludes, SecretsFrom};
 
+pub(crate) use check::check;
+pub(crate) use for_host::for_host;
+pub(crate) use known::KnownInputs;
 pub(crate) use noted::InputFiles;
 pub(crate) use received::Received;
 pub(crate) use sources::Types;
@@ -111,20 +117,6 @@ pub(crate) struct PlanFile {
     pub(crate) plan: Plan,
 }
 
-/// Inputs of a compilation that reads no file and no fact.
-pub(crate) struct KnownInputs {
-    /// Manifests of the command line, in order.
-    pub(crate) sources: Vec<Source>,
-    /// Origin of these manifests, if resources have to be restored, now or later.
-    pub(crate) origin: EcoString,
-    /// Included texts, by the including file and the written path.
-    pub(crate) includes: IndexMap<(EcoString, EcoString), Source>,
-    /// Facts that the manifests use.
-    pub(crate) facts: IndexMap<EcoString, Value>,
-    /// Variables of the command line.
-    pub(crate) vars: Vec<(EcoString, Value)>,
-}
-
 /// Reads, compiles and prepares a run.
 ///
 /// # Errors
@@ -165,75 +157,6 @@ pub(crate) fn load(
             let loaded = compile_known(inputs, compile)?;
             Ok(Loaded { prepared: loaded.prepared.following(plan), ..loaded })
         }
-    }
-}
-
-/// Hands known texts to `compile`.
-fn compile_known<T>(inputs: KnownInputs, compile: impl FnOnce(Texts<'_>) -> T) -> T {
-    let KnownInputs { sources, origin, includes, facts, vars } = inputs;
-    let (facts, includes) = (KnownFacts::new(&facts), KnownIncludes::new(&includes));
-    compile(Texts { origin, vars, ..Texts::new(sources, &facts, &includes) })
-}
-
-/// Reads and compiles manifests, and reports all their problems and warnings. Reads no resource.
-///
-/// # Errors
-/// If a manifest could not be read, which has been reported.
-pub(crate) fn check(
-    session: &Session,
-    args: &ManifestArgs,
-    audience: ErrorFormat,
-    is_strict: bool,
-    registry: &Registry,
-) -> Result<Exit, Exit> {
-    let noted = InputFiles::default();
-    let report = |texts: Texts<'_>| Ok(checked(session, texts, audience, is_strict, registry));
-    manifests(session, args, &noted, None, ManifestKind::FileOrPipe, report).map(|(exit, _)| exit)
-}
-
-fn checked(session: &Session, texts: Texts<'_>, audience: ErrorFormat, is_strict: bool, registry: &Registry) -> Exit {
-    let (sources, mut compiled, mut problems) = compile_texts(session, &texts, registry);
-    let mut warnings = std::mem::take(&mut compiled.warnings);
-    let count = compiled.catalog.resources.len();
-    if problems.is_empty() {
-        let Compiled { catalog, mut places, .. } = compiled;
-        match plan_of(catalog, registry, &providers::declaring(registry.hostname())) {
-            Ok(prepared) => warnings.extend(prepared.ineffective_notifications().iter().map(ineffective)),
-            Err(rejected) => problems = diagnostics::problems(&rejected, &mut places, &sources),
-        }
-    } else {
-        problems = diagnostics::with_others(problems, compiled, &sources, registry);
-    }
-    // A name that is missing because of a problem could look unused.
-    if problems.is_empty() {
-        warnings.extend(lint(&sources, texts.given.len()));
-        warnings.sort_by_key(|warning| warning.span);
-    }
-    if audience == ErrorFormat::Programs {
-        let mut document = serde_json::json!({
-            "resources": count,
-            "problems": to_json(&problems, &sources),
-            "warnings": to_json(&warnings, &sources),
-        });
-        if problems.len() > MAX_SHOWN_PROBLEMS {
-            document["more"] = (problems.len() - MAX_SHOWN_PROBLEMS).into();
-        }
-        output::data(&format!("{document:#}\n"));
-    }
-    for text in [render(&problems, &sources, true), render_warnings(&warnings, &sources, true)] {
-        if !text.is_empty() {
-            output::line(text.trim_end());
-        }
-    }
-    let number = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let (of_problems, of_warnings) = (number(problems.len(), "problem"), number(warnings.len(), "warning"));
-    let summary = format!("{}: {of_problems}, {of_warnings}\n", number(count, "resource"));
-    if audience == ErrorFormat::People {
-        output::data(&summary);
-    }
-    match problems.is_empty() && (warnings.is_empty() || !is_strict) {
-        true => Exit::Done,
-        false => Exit::NotStarted,
     }
 }
 
@@ -302,43 +225,6 @@ fn manifests_with<T>(
     }
 }
 
-/// Compiles manifests for another host, with the facts that it has reported and its variables in the inventory. Returns
-/// what the host needs to compile them again: texts, facts, variables and secrets. kilter prepares nothing on this
-/// machine.
-///
-/// # Errors
-/// If there is any problem; reported.
-pub(crate) fn for_host(
-    session: &Session,
-    args: &ManifestArgs,
-    facts: kilter_model::Hash,
-    vars: &kilter_model::Hash,
-    registry: &Registry,
-) -> Result<Received, Exit> {
-    let noted = InputFiles::default();
-    let facts = facts::of_host(session, facts);
-    let includes = LiveIncludes::for_host(session, &args.manifests, &noted);
-    let compile = |mut texts: Texts<'_>| {
-        // The last value of a variable counts: that of the command line.
-        let of_inventory = vars.iter().map(|(name, value)| (name.clone(), value.clone()));
-        texts.vars = of_inventory.chain(texts.vars).collect();
-        let (sources, compiled, problems) = compile_texts(session, &texts, registry);
-        if !problems.is_empty() {
-            let problems = diagnostics::with_others(problems, compiled, &sources, registry);
-            return Err(diagnostics::print(&problems, &sources, ErrorFormat::People));
-        }
-        let warnings = session.warnings.unreported(compiled.warnings, &sources);
-        if !warnings.is_empty() {
-            output::line(render_warnings(&warnings, &sources, true).trim_end());
-        }
-        let Texts { given, origin, vars, facts, includes, .. } = texts;
-        let (includes, facts) = (includes.taken(), facts.taken());
-        let secrets = session.take_secrets();
-        Ok(Received::of(&plan_file::inputs_of(&given, &origin, &includes, &facts, &vars), secrets))
-    };
-    manifests_with(session, args, &facts, includes, ManifestKind::FileOrPipe, compile).map(|(made, _)| made)
-}
-
 /// Texts to compile, with the sources of the values that they use.
 struct Texts<'a> {
     given: Vec<Source>,
@@ -351,12 +237,14 @@ struct Texts<'a> {
     includes: &'a dyn Includes,
     /// Timeout of a command that prints a secret.
     timeout: Duration,
+    /// Receiver of the secrets, for another host.
+    secrets: Option<&'a KeptSecrets>,
 }
 
 impl<'a> Texts<'a> {
     fn new(given: Vec<Source>, facts: &'a dyn FactSource, includes: &'a dyn Includes) -> Texts<'a> {
         let (origin, vars, timeout) = (EcoString::new(), Vec::new(), Duration::from_secs(60));
-        Texts { given, is_whole: true, origin, vars, facts, includes, timeout }
+        Texts { given, is_whole: true, origin, vars, facts, includes, timeout, secrets: None }
     }
 }
 
@@ -407,7 +295,7 @@ fn with_inputs<T>(
     let inputs = Inputs {
         schemas: &Types(registry),
         facts: texts.facts.as_facts(),
-        secrets: &SecretsFrom { session, timeout: texts.timeout },
+        secrets: &SecretsFrom { session, timeout: texts.timeout, kept: texts.secrets },
         loader: texts.includes.as_loader(),
         overrides: &texts.vars,
     };

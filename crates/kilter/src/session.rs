@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use kilter_model::Value;
 use kilter_process::trust::TrustPolicy;
 use kilter_provider::{Context, Interrupt, Log, World};
 use kilter_recording::RecordMode;
 use kilter_script::mold::RawLog;
-use serde_json::Value as Json;
 
 use crate::cli::Global;
 use crate::cli::Released;
@@ -43,8 +41,6 @@ pub(crate) struct Session {
     inputs: Mutex<RunInputs>,
     /// Inputs of the run, if another machine has compiled them.
     received: OnceLock<Received>,
-    /// Secrets of a compilation for another host; none if they are not kept.
-    secrets: Mutex<Option<Vec<(Json, Value)>>>,
     mold: OnceLock<OpenedMold>,
     /// Device of the command line.
     device_entry: OnceLock<DeviceEntry>,
@@ -114,7 +110,6 @@ impl Session {
             released: OnceLock::new(),
             inputs: Mutex::default(),
             received: OnceLock::new(),
-            secrets: Mutex::new(None),
             mold: OnceLock::new(),
             device_entry: OnceLock::new(),
             local_state_dir: OnceLock::new(),
@@ -158,24 +153,6 @@ impl Session {
     /// Sets the inputs that another machine has compiled. Only a new session has none.
     pub(crate) fn set_received(&self, received: Received) {
         let _ = self.received.set(received);
-    }
-
-    /// Keeps the secrets of the next compilations, for another host.
-    pub(crate) fn keep_secrets(&self) {
-        *self.secrets.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
-    }
-
-    /// Adds a secret, with the description of its source.
-    pub(crate) fn keep_secret(&self, secret: impl FnOnce() -> (Json, Value)) {
-        if let Some(secrets) = &mut *self.secrets.lock().unwrap_or_else(PoisonError::into_inner) {
-            secrets.push(secret());
-        }
-    }
-
-    /// Returns the secrets of the last compilation.
-    pub(crate) fn take_secrets(&self) -> Vec<(Json, Value)> {
-        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-        secrets.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the directory of mold, if given on the command line.

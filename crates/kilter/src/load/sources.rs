@@ -326,7 +326,12 @@ pub(super) struct SecretsFrom<'a> {
     pub(super) session: &'a Session,
     /// Timeout of a command.
     pub(super) timeout: Duration,
+    /// Receiver of the secrets, for another host.
+    pub(super) kept: Option<&'a KeptSecrets>,
 }
+
+/// Secrets of a compilation, each with the description of its source.
+pub(super) type KeptSecrets = RefCell<Vec<(serde_json::Value, Value)>>;
 
 impl Secrets for SecretsFrom<'_> {
     fn resolve(&self, source: &SecretSource) -> Result<Value, String> {
@@ -337,8 +342,8 @@ impl Secrets for SecretsFrom<'_> {
         self.session
             .record
             .register_secrets(secret.iter().map(|secret| Value::sensitive(secret.clone())).collect::<Vec<_>>().iter());
-        if let Ok(secret) = &secret {
-            self.session.keep_secret(|| (about(source), secret.clone()));
+        if let (Ok(secret), Some(kept)) = (&secret, self.kept) {
+            kept.borrow_mut().push((about(source), secret.clone()));
         }
         secret
     }

@@ -1,8 +1,8 @@
 //! `plan` and `apply` on other hosts.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kilter_inventory::Target;
@@ -170,7 +170,7 @@ fn planned(
 ) -> Result<Vec<HostPlan>, Exit> {
     plans::manifests(input).map_err(output::fail)?;
     let registry = providers::registry_with(session, None)?;
-    let planner = Planner { hosts, targets, session, input, registry: &registry, options, compilation: Mutex::new(()) };
+    let planner = Planner { hosts, targets, session, input, registry: &registry, options };
     let plans = planner.plans();
     signals::exit().map_or(Ok(plans), Err)
 }

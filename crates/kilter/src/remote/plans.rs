@@ -1,7 +1,7 @@
 //! Plans of several hosts: equal changes are one group.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kilter_inventory::Target;
 use kilter_model::{Hash, Value};
@@ -55,14 +55,11 @@ pub(super) struct Planner<'a> {
     pub(super) registry: &'a Registry,
     /// Options for each `plan` on a host.
     pub(super) options: &'a [String],
-    /// Held during a compilation, because the secrets of one compilation are kept in the session.
-    pub(super) compilation: Mutex<()>,
 }
 
 impl Planner<'_> {
     /// Makes the plans of all hosts, in their order.
     pub(super) fn plans(&self) -> Vec<HostPlan> {
-        self.session.keep_secrets();
         let all: Vec<usize> = (0..self.hosts.len()).collect();
         self.hosts.each(&all, |host| self.plan(host).unwrap_or_else(|plan| plan))
     }
@@ -113,7 +110,6 @@ impl Planner<'_> {
 
     /// Compiles the manifests with the facts of a host.
     fn compile(&self, host: usize, facts: Hash) -> Result<Received, HostPlan> {
-        let _one = self.compilation.lock().unwrap_or_else(PoisonError::into_inner);
         let vars = &self.targets[host].vars;
         let (made, lines) = output::buffered(|| load::for_host(self.session, self.input, facts, vars, self.registry));
         match made {

@@ -1,0 +1,51 @@
+//! Compilation for another host.
+
+use kilter_manifest::render_warnings;
+use kilter_model::Hash;
+use kilter_provider::Registry;
+
+use super::sources::{KeptSecrets, LiveIncludes};
+use super::{ErrorFormat, InputFiles, ManifestKind, Received, Texts, compile_texts, diagnostics, manifests_with};
+use crate::cli::ManifestArgs;
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::{facts, output, plan_file};
+
+/// Compiles manifests for another host, with the facts that it has reported and its variables in the inventory. Returns
+/// what the host needs to compile them again: texts, facts, variables and secrets. kilter prepares nothing on this
+/// machine.
+///
+/// # Errors
+/// If there is any problem; reported.
+pub(crate) fn for_host(
+    session: &Session,
+    args: &ManifestArgs,
+    facts: Hash,
+    vars: &Hash,
+    registry: &Registry,
+) -> Result<Received, Exit> {
+    let noted = InputFiles::default();
+    let facts = facts::of_host(session, facts);
+    let includes = LiveIncludes::for_host(session, &args.manifests, &noted);
+    let secrets = KeptSecrets::default();
+    let compile = |texts: Texts<'_>| {
+        // The last value of a variable counts: that of the command line.
+        let of_inventory = vars.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let vars = of_inventory.chain(texts.vars).collect();
+        let texts = Texts { vars, secrets: Some(&secrets), ..texts };
+        let (sources, compiled, problems) = compile_texts(session, &texts, registry);
+        if !problems.is_empty() {
+            let problems = diagnostics::with_others(problems, compiled, &sources, registry);
+            return Err(diagnostics::print(&problems, &sources, ErrorFormat::People));
+        }
+        let warnings = session.warnings.unreported(compiled.warnings, &sources);
+        if !warnings.is_empty() {
+            output::line(render_warnings(&warnings, &sources, true).trim_end());
+        }
+        let Texts { given, origin, vars, facts, includes, .. } = texts;
+        let (includes, facts) = (includes.taken(), facts.taken());
+        let inputs = plan_file::inputs_of(&given, &origin, &includes, &facts, &vars);
+        Ok(Received::of(&inputs, secrets.take()))
+    };
+    manifests_with(session, args, &facts, includes, ManifestKind::FileOrPipe, compile).map(|(made, _)| made)
+}

@@ -67,8 +67,9 @@ impl Default for RemoteArgs {
     }
 }
 
-/// Options of this module that take a value.
-const WITH_VALUE: [&str; 8] = [
+/// Options of this module that take a value, and the colour, which this process decides.
+const WITH_VALUE: [&str; 9] = [
+    "--color",
     "--on",
     "-i",
     "--inventory",
@@ -83,7 +84,7 @@ const WITH_VALUE: [&str; 8] = [
 const FLAGS: [&str; 4] = ["--become", "-K", "--ask-become-pass", "--no-cache"];
 
 impl RemoteArgs {
-    /// Returns the words of a command line without the options of this module.
+    /// Returns the words of a command line without the options of this module and without the colour.
     pub(crate) fn removed_from(words: impl IntoIterator<Item = String>) -> Vec<String> {
         let mut kept = Vec::new();
         let mut words = words.into_iter();

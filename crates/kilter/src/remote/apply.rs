@@ -18,7 +18,7 @@ use super::{ask, forward};
 use crate::cli::{ApplyArgs, Cli, Global, ManifestArgs, PlanArgs, Released, ReportFormat, RolloutArgs};
 use crate::exit::Exit;
 use crate::session::Session;
-use crate::{output, providers, signals};
+use crate::{foreign, output, providers, signals};
 
 /// Text with which `apply` on a host begins to wait for its confirmation.
 const WAITS: &str = "unless `kilter confirm` keeps them";
@@ -344,7 +344,7 @@ impl Rollout<'_> {
             is_over.store(true, Ordering::Release);
             finished
         });
-        let text = || plans::without_duration(&String::from_utf8_lossy(&stdout));
+        let text = || plans::comparable(&stdout);
         match finished {
             Ok(finished) if finished.code == Exit::Done.code() => HostResult::Applied(text()),
             Ok(finished) if finished.code == Exit::Reverted.code() => HostResult::Reverted(text()),
@@ -406,7 +406,7 @@ fn show_results(hosts: &Hosts, results: &[(usize, HostResult)]) {
             HostResult::Failed(HostAnswer::Finished { finished, stdout, stderr }) => {
                 output::error(format_args!("{}: the apply ended with {}", hosts.name(*host), finished.code));
                 let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
-                text.lines().for_each(|line| output::line(format_args!("  {}", super::foreign::line(line))));
+                text.lines().for_each(|line| output::line(format_args!("  {}", foreign::line(line))));
             }
             HostResult::Failed(answer) => forward::report(hosts.name(*host), answer),
             HostResult::Reverted(_) => {
@@ -458,8 +458,7 @@ fn results_json(hosts: &Hosts, plans: &[HostPlan], results: &[(usize, HostResult
                 entry["report"] = serde_json::from_str(&text).unwrap_or_else(|_| text.as_ref().into());
                 entry["messages"] = String::from_utf8_lossy(stderr).as_ref().into();
             }
-            HostResult::Failed(HostAnswer::Unreachable(error)) => entry["error"] = error.to_string().into(),
-            HostResult::Failed(HostAnswer::Lost { error, .. }) => entry["error"] = error.to_string().into(),
+            HostResult::Failed(answer) => entry["error"] = answer.reason().into(),
             HostResult::Untouched => {}
         }
         Some((hosts.name(host).to_owned(), entry))

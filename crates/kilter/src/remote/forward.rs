@@ -4,13 +4,13 @@ use kilter_process::Stream;
 use kilter_remote::RemoteCall;
 use serde_json::{Map, Value as Json, json};
 
-use super::foreign;
 use super::hosts::{HostAnswer, Hosts, keep};
 use crate::cli::{Cli, Command, RemoteArgs};
 use crate::exit::Exit;
-use crate::output;
-use crate::style::{FAILED, NAME, styled};
+use crate::style::{FAILED, styled};
+use crate::target_results::{self, TargetResult};
 use crate::visible::visible;
+use crate::{foreign, output};
 
 /// Runs the command.
 pub(super) fn run(cli: &Cli, words: Vec<String>) -> Exit {
@@ -23,12 +23,12 @@ pub(super) fn run(cli: &Cli, words: Vec<String>) -> Exit {
         Err(exit) => return exit,
     };
     let mut args_for_host = vec![format!("--color={}", if output::is_styled() { "always" } else { "never" })];
-    args_for_host.extend(RemoteArgs::removed_from(words).into_iter().filter(|word| !word.starts_with("--color")));
+    args_for_host.extend(RemoteArgs::removed_from(words));
     let call = RemoteCall { args: args_for_host, stdin, ..RemoteCall::default() };
     let exit = match hosts.len() {
         1 => one(&hosts, &call),
         _ if is_endless(&cli.command) => several_streaming(&hosts, &call),
-        _ => several(&hosts, &call, is_json(&call.args)),
+        _ => several(&hosts, &call, target_results::is_json(&cli.command)),
     };
     hosts.close();
     crate::signals::exit().unwrap_or(exit)
@@ -50,44 +50,56 @@ fn one(hosts: &Hosts, call: &RemoteCall) -> Exit {
 
 /// Executes the command on several hosts, and shows equal outputs once.
 fn several(hosts: &Hosts, call: &RemoteCall, is_json: bool) -> Exit {
-    let all: Vec<usize> = (0..hosts.len()).collect();
-    let answers = hosts.each(&all, |host| hosts.call(host, call));
+    let answers = hosts.each(&hosts.all(), |host| hosts.call(host, call));
+    let codes: Vec<u8> = answers.iter().map(HostAnswer::code).collect();
+    let result = |(host, answer): (usize, HostAnswer)| match answer {
+        HostAnswer::Finished { finished, stdout, stderr } => {
+            Ok(TargetResult { name: hosts.name(host).to_owned(), code: finished.code, stdout, stderr })
+        }
+        answer => Err((hosts.name(host), answer)),
+    };
+    let results: Vec<Result<TargetResult, (&str, HostAnswer)>> = answers.into_iter().enumerate().map(result).collect();
     if is_json {
-        return as_json(hosts, &answers);
+        let member = |result: &Result<TargetResult, (&str, HostAnswer)>| match result {
+            Ok(result) => target_results::json(result),
+            Err((host, answer)) => ((*host).to_owned(), no_result_json(answer)),
+        };
+        let document: Map<String, Json> = results.iter().map(member).collect();
+        output::data(&format!("{:#}\n", Json::Object(document)));
+        return target_results::exit(&codes);
     }
-    let mut groups: Vec<(Vec<&str>, &[u8], &[u8])> = Vec::new();
-    for (host, answer) in answers.iter().enumerate() {
-        let HostAnswer::Finished { stdout, stderr, .. } = answer else { continue };
-        match groups.iter_mut().find(|(_, out, err)| out == stdout && err == stderr) {
-            Some((names, ..)) => names.push(hosts.name(host)),
-            None => groups.push((vec![hosts.name(host)], stdout, stderr)),
+    let (mut finished, mut others) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(result) => finished.push(result),
+            Err(other) => others.push(other),
         }
     }
-    for (names, stdout, stderr) in groups {
-        let _ = output::data(&format!("{}\n", styled(NAME, format!("{}:", names.join(", ")))));
-        foreign::write(Stream::Stderr, &indented(stderr));
-        foreign::write(Stream::Stdout, &indented(stdout));
-    }
-    for (host, answer) in answers.iter().enumerate() {
-        report(hosts.name(host), answer);
-    }
-    of_all(&answers)
+    target_results::show_groups(&finished);
+    others.iter().for_each(|(host, answer)| report(host, answer));
+    target_results::exit(&codes)
 }
 
 /// Executes an endless command on several hosts. Each line starts with the name of its host.
 fn several_streaming(hosts: &Hosts, call: &RemoteCall) -> Exit {
-    let all: Vec<usize> = (0..hosts.len()).collect();
-    let answers = hosts.each(&all, |host| {
-        let mut lines = [Vec::new(), Vec::new()];
+    let answers = hosts.each(&hosts.all(), |host| {
+        let print = |stream: Stream, line: &[u8]| {
+            foreign::write(stream, &[format!("{}: ", hosts.name(host)).as_bytes(), line].concat());
+        };
+        let mut pending = [Vec::new(), Vec::new()];
         let finished = hosts.call_streaming(host, call, &mut |stream, bytes| {
-            let pending = &mut lines[usize::from(stream != Stream::Stdout)];
+            let pending = &mut pending[usize::from(stream != Stream::Stdout)];
             keep(pending, bytes);
             while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = pending.drain(..=end).collect();
-                let line = [format!("{}: ", hosts.name(host)).as_bytes(), &line].concat();
-                foreign::write(stream, &line);
+                print(stream, &line);
             }
         });
+        for (stream, rest) in [Stream::Stdout, Stream::Stderr].into_iter().zip(pending) {
+            if !rest.is_empty() {
+                print(stream, &[rest.as_slice(), b"\n"].concat());
+            }
+        }
         match finished {
             Ok(finished) => HostAnswer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() },
             Err(answer) => answer,
@@ -96,33 +108,13 @@ fn several_streaming(hosts: &Hosts, call: &RemoteCall) -> Exit {
     for (host, answer) in answers.iter().enumerate() {
         report(hosts.name(host), answer);
     }
-    of_all(&answers)
+    target_results::exit(&answers.iter().map(HostAnswer::code).collect::<Vec<u8>>())
 }
 
-/// Shows the answers as an object with a member for each host.
-fn as_json(hosts: &Hosts, answers: &[HostAnswer]) -> Exit {
-    let document: Map<String, Json> =
-        answers.iter().enumerate().map(|(host, answer)| (hosts.name(host).to_owned(), answer_json(answer))).collect();
-    match output::data(&format!("{:#}\n", Json::Object(document))) {
-        Exit::Done => of_all(answers),
-        exit => exit,
-    }
-}
-
-fn answer_json(answer: &HostAnswer) -> Json {
-    match answer {
-        HostAnswer::Finished { finished, stdout, stderr } => {
-            let text = String::from_utf8_lossy(stdout);
-            let output = serde_json::from_str(&text).unwrap_or_else(|_| Json::from(text.as_ref()));
-            let mut json = json!({ "answer": "finished", "exit": finished.code, "output": output });
-            if !stderr.is_empty() {
-                json["messages"] = String::from_utf8_lossy(stderr).as_ref().into();
-            }
-            json
-        }
-        HostAnswer::Unreachable(error) => json!({ "answer": "none", "error": error.to_string() }),
-        HostAnswer::Lost { error, .. } => json!({ "answer": "lost", "error": error.to_string() }),
-    }
+/// Returns an answer without a result as a member of the document.
+fn no_result_json(answer: &HostAnswer) -> Json {
+    let word = if matches!(answer, HostAnswer::Unreachable(_)) { "none" } else { "lost" };
+    json!({ "answer": word, "error": answer.reason() })
 }
 
 /// Reports an answer without a result.
@@ -152,32 +144,6 @@ fn hint(why: &str) {
     } else if why.contains("you must have a tty") {
         output::hint("allow sudo without a terminal: `Defaults:USER !requiretty` in sudoers");
     }
-}
-
-/// Returns the exit of all answers: the failures first.
-pub(super) fn of_all(answers: &[HostAnswer]) -> Exit {
-    let codes: Vec<u8> = answers.iter().map(HostAnswer::code).collect();
-    let worst = [130, 143, 4, 6, 5, 3, 1, 2].into_iter().find(|code| codes.contains(code));
-    Exit::of_code(worst.unwrap_or_else(|| codes.iter().copied().max().unwrap_or(0)))
-}
-
-fn indented(text: &[u8]) -> Vec<u8> {
-    let mut indented = Vec::with_capacity(text.len() + 64);
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        if line != b"\n" {
-            indented.extend_from_slice(b"  ");
-        }
-        indented.extend_from_slice(line);
-    }
-    if indented.last().is_some_and(|last| *last != b'\n') {
-        indented.push(b'\n');
-    }
-    indented
-}
-
-/// Returns true if the output is for programs.
-fn is_json(words: &[String]) -> bool {
-    words.iter().any(|word| word == "--format=json") || words.windows(2).any(|pair| pair == ["--format", "json"])
 }
 
 /// Returns true if the command shows what happens until it is interrupted.

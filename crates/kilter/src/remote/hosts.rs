@@ -1,7 +1,6 @@
 //! Sessions on several hosts at the same time.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use kilter_model::{Hash, Value, from_json};
@@ -12,6 +11,7 @@ use serde_json::Value as Json;
 use crate::cli::RemoteArgs;
 use crate::exit::Exit;
 use crate::signals;
+use crate::target_results::on_each;
 
 /// Maximum number of connections that begin at the same time over one jump host. Servers refuse more.
 const MAX_OPENING: usize = 8;
@@ -55,24 +55,14 @@ impl Hosts {
         &self.destinations[at].name
     }
 
+    /// Returns the positions of all hosts.
+    pub(super) fn all(&self) -> Vec<usize> {
+        (0..self.len()).collect()
+    }
+
     /// Calls `work` for these hosts, for several at the same time, and returns the results in the same order.
     pub(super) fn each<T: Send>(&self, hosts: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-        let next = AtomicUsize::new(0);
-        let results: Mutex<Vec<Option<T>>> = Mutex::new(hosts.iter().map(|_| None).collect());
-        let threads = hosts.len().min(self.args.parallel as usize).max(1);
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(host) = hosts.get(at) else { break };
-                        let result = work(*host);
-                        results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
-                    }
-                });
-            }
-        });
-        results.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+        on_each(hosts, self.args.parallel, |host| work(*host))
     }
 
     /// Executes a command on a host, in its session.
@@ -150,8 +140,7 @@ impl Hosts {
 
     /// Ends all sessions.
     pub(super) fn close(self) {
-        let all: Vec<usize> = (0..self.len()).collect();
-        self.each(&all, |host| {
+        self.each(&self.all(), |host| {
             if let Some(connection) = self.sessions[host].lock().unwrap_or_else(PoisonError::into_inner).take() {
                 connection.close();
             }

@@ -2,7 +2,6 @@
 
 mod apply;
 mod ask;
-mod foreign;
 mod forward;
 mod hosts;
 mod plans;
@@ -16,7 +15,7 @@ use kilter_remote::{Binary, RemoteCall};
 
 use crate::cli::{Cli, Command, RemoteArgs, ServeArgs};
 use crate::exit::Exit;
-use crate::{output, signals};
+use crate::{foreign, output, signals};
 use hosts::Hosts;
 pub(crate) use saved::is_applied;
 use targets::HostSelection;

@@ -10,13 +10,15 @@ use kilter_provider::Registry;
 use kilter_remote::RemoteCall;
 use serde_json::{Value as Json, json};
 
+use super::forward;
 use super::hosts::{HostAnswer, Hosts};
-use super::{foreign, forward};
 use crate::cli::ManifestArgs;
+use crate::foreign;
 use crate::load::{self, Received};
 use crate::output::{self, BufferedLines};
 use crate::session::Session;
 use crate::style::{FAILED, NAME, styled};
+use crate::target_results::{grouped, indented, without_durations};
 
 /// Name of the plan in the working directory on a host.
 pub(super) const PLAN: &str = "plan";
@@ -60,8 +62,7 @@ pub(super) struct Planner<'a> {
 impl Planner<'_> {
     /// Makes the plans of all hosts, in their order.
     pub(super) fn plans(&self) -> Vec<HostPlan> {
-        let all: Vec<usize> = (0..self.hosts.len()).collect();
-        self.hosts.each(&all, |host| self.plan(host).unwrap_or_else(|plan| plan))
+        self.hosts.each(&self.hosts.all(), |host| self.plan(host).unwrap_or_else(|plan| plan))
     }
 
     fn plan(&self, host: usize) -> Result<HostPlan, HostPlan> {
@@ -72,7 +73,7 @@ impl Planner<'_> {
         let call =
             RemoteCall { args, stdin: received.text().into_bytes(), files: Vec::new(), returns: vec![PLAN.to_owned()] };
         let (finished, stdout, stderr) = self.finished(host, &call)?;
-        let text = without_duration(&String::from_utf8_lossy(&stdout));
+        let text = comparable(&stdout);
         match (finished.code, finished.files.into_iter().next()) {
             (0, _) => Ok(HostPlan::Unchanged(text)),
             (2, Some((_, plan))) => Ok(HostPlan::Changes(Planned {
@@ -131,13 +132,9 @@ fn failure(code: u8, stdout: &[u8], stderr: &[u8]) -> BufferedLines {
     BufferedLines { lines, errors: 1 }
 }
 
-/// Removes the duration at the end of the summary, which differs between hosts.
-pub(super) fn without_duration(text: &str) -> String {
-    let text = text.trim_end();
-    match text.rsplit_once(" (") {
-        Some((before, end)) if end.ends_with("s)") && !end.contains('\n') => before.to_owned(),
-        _ => text.to_owned(),
-    }
+/// Returns output for people without its durations, which differ between hosts.
+pub(super) fn comparable(output: &[u8]) -> String {
+    without_durations(&String::from_utf8_lossy(output)).trim_end().to_owned()
 }
 
 /// Hosts with equal changes.
@@ -149,13 +146,8 @@ pub(super) struct HostGroup {
 
 /// Returns the groups of equal texts, the largest first.
 pub(super) fn groups(texts: impl Iterator<Item = (usize, String)>) -> Vec<HostGroup> {
-    let mut groups: Vec<HostGroup> = Vec::new();
-    for (host, text) in texts {
-        match groups.iter_mut().find(|group| group.text == text) {
-            Some(group) => group.hosts.push(host),
-            None => groups.push(HostGroup { hosts: vec![host], text }),
-        }
-    }
+    let groups = grouped(texts.map(|(host, text)| (text, host))).into_iter();
+    let mut groups: Vec<HostGroup> = groups.map(|(text, hosts)| HostGroup { hosts, text }).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.hosts.len()));
     groups
 }
@@ -216,8 +208,7 @@ pub(super) fn show(hosts: &Hosts, plans: &[HostPlan]) {
 
 pub(super) fn show_group(hosts: &Hosts, group: &HostGroup) {
     let _ = output::write(&format!("{}\n", styled(NAME, format!("{}:", names(hosts, &group.hosts)))));
-    let text: String = group.text.lines().map(|line| format!("  {line}\n")).collect();
-    foreign::write(Stream::Stdout, text.as_bytes());
+    foreign::write(Stream::Stdout, &indented(group.text.as_bytes()));
 }
 
 /// Returns the names of hosts, with their number if there are several.
@@ -256,8 +247,7 @@ pub(super) fn json(hosts: &Hosts, plans: &[HostPlan]) -> Json {
             _ => None,
         }),
         "no_answer": of(&|plan| match plan {
-            HostPlan::NoAnswer(HostAnswer::Unreachable(error)) => Some(error.to_string().into()),
-            HostPlan::NoAnswer(HostAnswer::Lost { error, .. }) => Some(error.to_string().into()),
+            HostPlan::NoAnswer(answer) => Some(answer.reason().into()),
             _ => None,
         }),
     })
@@ -280,15 +270,6 @@ pub(super) fn manifests(input: &ManifestArgs) -> Result<&[PathBuf], &'static str
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn duration_does_not_divide_groups() {
-        assert_eq!(
-            without_duration("+ file[/a]\n1 resource: 1 to change (3 ms)\n"),
-            "+ file[/a]\n1 resource: 1 to change"
-        );
-        assert_eq!(without_duration("content: a (b)\n"), "content: a (b)");
-    }
 
     #[test]
     fn largest_group_is_first() {

@@ -85,8 +85,7 @@ impl HostSelection {
         if !self.selectors.iter().any(Selector::needs_facts) {
             return Ok(());
         }
-        let all: Vec<usize> = (0..hosts.len()).collect();
-        let facts = hosts.each(&all, |host| hosts.facts(host));
+        let facts = hosts.each(&hosts.all(), |host| hosts.facts(host));
         let mut kept = Vec::new();
         for (target, facts) in self.targets.iter().zip(&facts) {
             let Ok(facts) = facts else {

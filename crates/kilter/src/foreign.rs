@@ -6,7 +6,7 @@ use kilter_process::Stream;
 
 /// Writes output of a host. At a terminal, it keeps colours and escapes all other control sequences, because a host
 /// must not control the terminal. A file or a pipe gets the bytes unchanged.
-pub(super) fn write(stream: Stream, bytes: &[u8]) {
+pub(crate) fn write(stream: Stream, bytes: &[u8]) {
     // A reader that closes the pipe early causes no error.
     let _ = match stream {
         Stream::Stdout if std::io::stdout().is_terminal() => std::io::stdout().write_all(safe(bytes).as_bytes()),
@@ -20,7 +20,7 @@ pub(super) fn write(stream: Stream, bytes: &[u8]) {
 }
 
 /// Returns a line of a host for the output of this process.
-pub(super) fn line(line: &str) -> String {
+pub(crate) fn line(line: &str) -> String {
     safe(line.as_bytes())
 }
 

@@ -39,4 +39,4 @@ pub use load::LoadOptions;
 pub use problem::Problem;
 pub use prompts::ask_for_passwords;
 pub use selector::{SelectError, Selector};
-pub use target::{Become, BecomeMethod, ConnectionKind, Target};
+pub use target::{Become, ConnectionKind, Target};

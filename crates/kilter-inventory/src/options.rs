@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use ecow::EcoString;
 use kilter_model::{Hash, Value};
+use kilter_remote::BecomeMethod;
 
-use crate::target::{Become, BecomeMethod, ConnectionKind, Target};
+use crate::target::{Become, ConnectionKind, Target};
 
 /// Options of one host, or of one group.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Hash, Value, suggest};
+use kilter_remote::BecomeMethod;
 use kilter_script::yaml::{Node, YamlKind};
 
 use crate::destination::{checked_host, checked_user, word};
@@ -13,7 +14,6 @@ use crate::options::{Options, Route};
 use crate::problem::{ProblemPlace, Problems};
 use crate::prompts;
 use crate::secrets;
-use crate::target::BecomeMethod;
 
 /// Returns true if a document has the form of kilter's format: `hosts` and `groups` at the top, and nothing else.
 pub(crate) fn is_own(root: &Node) -> bool {

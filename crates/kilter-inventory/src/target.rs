@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use ecow::EcoString;
 use kilter_model::{Hash, Value};
+use kilter_remote::BecomeMethod;
 
 /// A host, a container or a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,37 +124,4 @@ pub struct Become {
     pub user: EcoString,
     /// Password that the program asks for: a sensitive text.
     pub password: Option<Value>,
-}
-
-/// Program that changes the user.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BecomeMethod {
-    /// `sudo`
-    #[default]
-    Sudo,
-    /// `doas`
-    Doas,
-    /// `su`
-    Su,
-    /// `run0`
-    Run0,
-}
-
-impl BecomeMethod {
-    /// Returns the name of the program.
-    pub fn word(self) -> &'static str {
-        match self {
-            BecomeMethod::Sudo => "sudo",
-            BecomeMethod::Doas => "doas",
-            BecomeMethod::Su => "su",
-            BecomeMethod::Run0 => "run0",
-        }
-    }
-
-    /// Returns the method of a name.
-    pub fn of(word: &str) -> Option<BecomeMethod> {
-        [BecomeMethod::Sudo, BecomeMethod::Doas, BecomeMethod::Su, BecomeMethod::Run0]
-            .into_iter()
-            .find(|method| method.word() == word)
-    }
 }

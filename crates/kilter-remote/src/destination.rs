@@ -57,6 +57,11 @@ impl BecomeMethod {
     /// All methods.
     pub const ALL: [BecomeMethod; 4] = [BecomeMethod::Sudo, BecomeMethod::Doas, BecomeMethod::Su, BecomeMethod::Run0];
 
+    /// Returns the method of a name.
+    pub fn of(name: &str) -> Option<BecomeMethod> {
+        BecomeMethod::ALL.into_iter().find(|method| method.name() == name)
+    }
+
     /// Returns the name of the program.
     pub fn name(self) -> &'static str {
         match self {

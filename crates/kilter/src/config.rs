@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, CommandFactory, ValueHint};
+use clap::{Arg, ArgAction, ArgMatches, ValueHint};
 use kilter_model::suggest;
 use kilter_script::TextPosition;
 use kilter_script::yaml::{self, Node, YamlKind};
@@ -43,7 +43,7 @@ pub(crate) fn command_line(words: Vec<OsString>) -> Result<Cli, ConfigRefusal> {
         return Cli::of(words).map_err(ConfigRefusal::Words);
     };
     // Errors and requests for help are answered without the file.
-    let matches = Cli::command().try_get_matches_from(&words).map_err(ConfigRefusal::Words)?;
+    let matches = Cli::parser().try_get_matches_from(&words).map_err(ConfigRefusal::Words)?;
     let file = ConfigFile { path: &path, matches: &matches };
     let added = file.added(&text).map_err(ConfigRefusal::Config)?;
     Cli::of(added.to(words)).map_err(|refused| match refused.kind() {
@@ -121,7 +121,7 @@ impl ConfigFile<'_> {
         }
         let document = yaml::parse(text).map_err(|fault| self.fail(fault.at, &fault.message, fault.hint.as_deref()))?;
         let mut added = AddedWords::default();
-        let whole = Cli::command();
+        let whole = Cli::parser();
         let Some((name, matches)) = self.matches.subcommand() else { return Ok(added) };
         let Some(command) = whole.find_subcommand(name) else { return Ok(added) };
         for (key, value) in self.entries(&document)? {
@@ -246,7 +246,7 @@ mod tests {
 
     fn added(line: &str, text: &str) -> Result<AddedWords, Exit> {
         let words = ["kilter"].into_iter().chain(line.split(' '));
-        let matches = Cli::command().try_get_matches_from(words).unwrap();
+        let matches = Cli::parser().try_get_matches_from(words).unwrap();
         ConfigFile { path: Path::new("/etc/kilter/kilter.yaml"), matches: &matches }.added(text)
     }
 

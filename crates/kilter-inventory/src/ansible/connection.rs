@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::Value;
+use kilter_remote::BecomeMethod;
 
 use super::words;
 use crate::destination::{checked_host, checked_user, word};
 use crate::problem::{ProblemPlace, Problems};
-use crate::target::{Become, BecomeMethod, ConnectionKind, Target};
+use crate::target::{Become, ConnectionKind, Target};
 
 /// Applies the variables of a target to its connection.
 pub(crate) fn apply(target: &mut Target, place: &ProblemPlace, problems: &mut Problems) {

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Hash, Value, suggest};
+use kilter_remote::BecomeMethod;
 use kilter_script::yaml::Node;
 
 use crate::destination::{checked_host, checked_user, host_and_port, word};
 use crate::problem::{ProblemPlace, Problems};
 use crate::secrets;
-use crate::target::{Become, BecomeMethod, ConnectionKind, Target};
+use crate::target::{Become, ConnectionKind, Target};
 
 /// Transports of Bolt that kilter has.
 const TRANSPORTS: [&str; 4] = ["ssh", "local", "podman", "remote"];

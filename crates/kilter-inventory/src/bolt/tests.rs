@@ -54,7 +54,7 @@ fn data_of_all_groups_apply_depth_first() {
     assert_eq!(web2.ssh_args, ["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oConnectTimeout=5"]);
     let become_ = web2.become_.as_ref().unwrap();
     assert_eq!(
-        (become_.method.word(), become_.user.as_str(), become_.password.as_ref().unwrap().as_str()),
+        (become_.method.name(), become_.user.as_str(), become_.password.as_ref().unwrap().as_str()),
         ("sudo", "root", Some("s3cret"))
     );
     let web1 = target(&inventory, "web1.example.com");

@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::target::{Become, BecomeMethod, ConnectionKind, Target};
+use crate::target::{Become, ConnectionKind, Target};
 use kilter_model::Value;
+use kilter_remote::BecomeMethod;
 
 /// Loads a directory of files; `NAME*` is a program.
 pub(crate) fn load_files(files: &[(&str, &str)], name: &str) -> Result<Inventory, String> {

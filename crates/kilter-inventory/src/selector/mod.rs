@@ -1,9 +1,17 @@
 //! Selection of targets: names, patterns and conditions.
 //!
-//! A text is a *condition* if it compares or calls (`facts.os.family == "debian" && "web" in groups`), otherwise a
-//! *pattern* of Ansible's form: names and shell patterns joined by `,` or `:`, with `&` (only these too), `!` (without
-//! these), `~` (regular expression) and an index (`web[0]`, `web[0:2]`). All intersections apply after the union of
-//! the others, and all exclusions after the intersections.
+//! A text that compares or calls is a *condition*: `facts.os.family == "debian" && "web" in groups`. Any other text is a
+//! *pattern* of Ansible's form.
+//!
+//! | part of a pattern | selects |
+//! |---|---|
+//! | `web1`, `web*`, `a,b`, `a:b` | hosts and groups, by names and shell patterns |
+//! | `&x` | only the members of `x` |
+//! | `!x` | all but the members of `x` |
+//! | `~x` | by a regular expression |
+//! | `web[0]`, `web[0:2]` | by position |
+//!
+//! All intersections apply after the union of the others, and all exclusions after the intersections.
 
 mod condition;
 mod glob;

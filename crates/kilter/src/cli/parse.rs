@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, FromArgMatches, Parser};
+use clap::{Arg, Args, CommandFactory, FromArgMatches};
 
-use super::{Cli, Command, Global};
+use super::{Cli, Command, Global, HOSTS};
 
 impl Cli {
     /// Parses the words of a command line, which start with the name of the program.
@@ -15,10 +15,29 @@ impl Cli {
         let words: Vec<OsString> = words.into_iter().collect();
         match direct(&words) {
             Some(cli) => Ok(cli),
-            None => Cli::try_parse_from(words),
+            None => {
+                let mut parser = Cli::parser();
+                let cli = Cli::from_arg_matches_mut(&mut parser.try_get_matches_from_mut(words)?);
+                cli.map_err(|refused| refused.format(&mut parser))
+            }
         }
     }
+
+    /// Returns the parser of the command line. Commands that work on this machine only do not show the options for
+    /// other hosts.
+    pub(crate) fn parser() -> clap::Command {
+        let parser = Cli::command();
+        let of_hosts: Vec<Arg> =
+            parser.get_arguments().filter(|arg| arg.get_help_heading() == Some(HOSTS)).cloned().collect();
+        LOCAL.into_iter().fold(parser, |parser, name| {
+            parser.mut_subcommand(name, |command| command.args(of_hosts.iter().cloned().map(|arg| arg.hide(true))))
+        })
+    }
 }
+
+/// Commands that work on this machine only.
+const LOCAL: [&str; 10] =
+    ["explain", "init", "fmt", "run", "graph", "provider", "schema", "completions", "man", "complete"];
 
 /// Parses a valid command line of a frequent command, without the parsers of the other commands.
 ///
@@ -107,7 +126,7 @@ mod tests {
     #[test]
     fn single_command_parser_equals_full_parser() {
         let direct_ones = LINES.iter().filter(|line| {
-            let whole = shown(Cli::try_parse_from(words(line)));
+            let whole = shown(<Cli as clap::Parser>::try_parse_from(words(line)));
             assert_eq!(shown(Cli::of(words(line))), whole, "{line}");
             direct(&words(line)).is_some()
         });

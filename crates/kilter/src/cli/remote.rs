@@ -8,7 +8,7 @@ use kilter_remote::BecomeMethod;
 
 /// Options for commands on other hosts.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Other hosts")]
+#[command(next_help_heading = super::HOSTS)]
 pub(crate) struct RemoteArgs {
     /// Run the command on these hosts over ssh instead of this machine: names of hosts and groups with patterns, such
     /// as `web1,db*` or `web:!web3`, or a condition, such as `"web" in groups && facts.os.family == "debian"`;
@@ -107,8 +107,7 @@ impl RemoteArgs {
 }
 
 fn method(text: &str) -> Result<BecomeMethod, String> {
-    let found = BecomeMethod::ALL.into_iter().find(|method| method.name() == text);
-    found.ok_or_else(|| "it is one of sudo, doas, su and run0".to_owned())
+    BecomeMethod::of(text).ok_or_else(|| "it is one of sudo, doas, su and run0".to_owned())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use clap::Args;
 
 /// Options for the roll-out of a plan to several hosts.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Other hosts")]
+#[command(next_help_heading = super::HOSTS)]
 pub(crate) struct RolloutArgs {
     /// With --on: apply without a question
     #[arg(short, long)]

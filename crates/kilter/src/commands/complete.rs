@@ -1,7 +1,7 @@
 //! `kilter complete`: words for the completion scripts of shells. It may list resources, and never finds or changes
 //! them.
 
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches};
 use kilter_provider::{NoLog, Provider, Query, Registry, Suitability, get_checked};
 
 use super::status;
@@ -23,7 +23,7 @@ pub(crate) fn parse(args: &CompleteArgs) -> Option<(Global, UnfinishedLine)> {
     let (current, before) = args.words.split_last()?;
     // fish and zsh pass the quotes of the word at the cursor.
     let current = current.replace(['\\', '\'', '"'], "");
-    let mut whole = Cli::command().ignore_errors(true);
+    let mut whole = Cli::parser().ignore_errors(true);
     let words = ["kilter"].into_iter().chain(before.iter().map(String::as_str));
     let matches = whole.try_get_matches_from_mut(words).ok()?;
     let global = Global::from_arg_matches(&matches).ok()?;

@@ -1,8 +1,8 @@
 //! `kilter completions`: completion scripts for shells. clap generates them; those for bash, zsh and fish also call
 //! `kilter complete` for the names of types, resources and attributes.
 
+use clap::Command;
 use clap::builder::PossibleValuesParser;
-use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use kilter_provider::Registry;
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &CompletionsArgs, session: &Session) -> Exit {
 /// Returns the command with the existing types as values of `TYPE`.
 fn command(registry: &Registry) -> Command {
     let types: Vec<String> = registry.types().map(|provider| provider.schema().name.to_string()).collect();
-    ["get", "set", "types"].into_iter().fold(Cli::command(), |command, name| {
+    ["get", "set", "types"].into_iter().fold(Cli::parser(), |command, name| {
         let parser = PossibleValuesParser::new(types.clone());
         command.mut_subcommand(name, |command| command.mut_arg("type_name", |arg| arg.value_parser(parser)))
     })

@@ -63,7 +63,7 @@ fn selected(args: &InventoryArgs, inventory: &Inventory) -> Result<Vec<Arc<Targe
 fn table(targets: &[Arc<Target>]) -> String {
     let mut table = Table::new(["name", "connection", "destination", "become", "groups"]);
     for target in targets {
-        let become_ = target.become_.as_ref().map(|become_| format!("{} {}", become_.method.word(), become_.user));
+        let become_ = target.become_.as_ref().map(|become_| format!("{} {}", become_.method.name(), become_.user));
         let groups: Vec<&str> = target.groups.iter().map(|name| name.as_str()).filter(|name| *name != "all").collect();
         table.row([
             visible(&target.name),
@@ -120,7 +120,7 @@ fn shown(target: &Target) -> Value {
         "become",
         target.become_.as_ref().map(|become_| {
             let method =
-                [("method", Value::from(become_.method.word())), ("user", Value::String(become_.user.clone()))];
+                [("method", Value::from(become_.method.name())), ("user", Value::String(become_.user.clone()))];
             let password = become_.password.clone().map(|password| ("password", password));
             Value::hash(method.into_iter().chain(password))
         }),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 
 use crate::cli::{Cli, ManArgs};
@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::output;
 
 pub(crate) fn run(args: &ManArgs) -> Exit {
-    let mut command = Cli::command();
+    let mut command = Cli::parser();
     command.build();
     match &args.directory {
         None => match page(&command, "kilter") {

@@ -27,14 +27,8 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
             Err(exit) => return exit,
         }
     }
-    if let Some(output) = &args.output
-        && let Some(input) = args.input.manifests.iter().find(|input| {
-            let about = || serde_json::json!([input.to_string_lossy(), output.to_string_lossy()]);
-            session.record.record_or_replay("same file", about, || output_file::is_same(input, output))
-        })
-    {
-        let message = format_args!("the plan would overwrite {}, one of its input files", input.display());
-        return output::fail_with(message, ["give another name to --output"]);
+    if let Err(exit) = refuse_overwrite(args, session) {
+        return exit;
     }
     if args.output.is_some() && args.released != Released::Keep {
         let hints = ["leave out --output, and give --released to `kilter apply` with the manifest"];
@@ -116,5 +110,24 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
             exit
         }
         Err(error) => output::fail(format_args!("cannot write the plan to {}: {error}", output.display())),
+    }
+}
+
+/// Refuses an output that is one of the manifests.
+///
+/// # Errors
+/// If it is; reported.
+pub(crate) fn refuse_overwrite(args: &PlanArgs, session: &Session) -> Result<(), Exit> {
+    let Some(output) = &args.output else { return Ok(()) };
+    let is_same = |input: &&PathBuf| {
+        let about = || serde_json::json!([input.to_string_lossy(), output.to_string_lossy()]);
+        session.record.record_or_replay("same file", about, || output_file::is_same(input, output))
+    };
+    match args.input.manifests.iter().find(is_same) {
+        None => Ok(()),
+        Some(input) => {
+            let message = format_args!("the plan would overwrite {}, one of its input files", input.display());
+            Err(output::fail_with(message, ["give another name to --output"]))
+        }
     }
 }

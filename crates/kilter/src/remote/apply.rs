@@ -16,6 +16,7 @@ use super::plans::{self, HostGroup, HostPlan, PLAN, Planned, Planner};
 use super::saved::{self, SavedPlan};
 use super::{ask, forward};
 use crate::cli::{ApplyArgs, Cli, Global, ManifestArgs, PlanArgs, Released, ReportFormat, RolloutArgs};
+use crate::commands::plan::refuse_overwrite;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{foreign, output, providers, signals};
@@ -37,6 +38,7 @@ pub(super) fn plan(cli: &Cli, args: &PlanArgs, words: &[String]) -> Exit {
         return exit;
     }
     with_hosts(cli, "plan", |hosts, targets, session| {
+        refuse_overwrite(args, session)?;
         let plans = planned(hosts, targets, session, &args.input, &host_options(cli, words))?;
         match args.format {
             ReportFormat::Human => plans::show(hosts, &plans),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use kilter_inventory::{BecomeMethod as Method, ConnectionKind, Inventory, Selector, Target, ask_for_passwords};
+use kilter_inventory::{ConnectionKind, Inventory, Selector, Target, ask_for_passwords};
 use kilter_model::Value;
 use kilter_model::expr::Lookup;
-use kilter_remote::{Become, BecomeMethod, Destination, Password, Ssh, Via};
+use kilter_remote::{Become, Destination, Password, Ssh, Via};
 
 use super::ask;
 use super::hosts::Hosts;
@@ -166,14 +166,8 @@ fn destination(target: &Target, args: &RemoteArgs) -> Result<Destination, String
         ConnectionKind::Device { .. } => return Err("it is a device, and this command is for hosts".to_owned()),
     };
     let become_user = target.become_.as_ref().map(|by| -> Result<Become, String> {
-        let method = match by.method {
-            Method::Sudo => BecomeMethod::Sudo,
-            Method::Doas => BecomeMethod::Doas,
-            Method::Su => BecomeMethod::Su,
-            Method::Run0 => BecomeMethod::Run0,
-        };
         let password = by.password.as_ref().and_then(secret_text).map(Password::new);
-        Ok(Become { method, user: user_name(by.user.to_string())?, password })
+        Ok(Become { method: by.method, user: user_name(by.user.to_string())?, password })
     });
     Ok(Destination { name: target.name.to_string(), via, become_user: become_user.transpose()? })
 }

@@ -140,6 +140,8 @@ fn equal_answers_are_shown_once() {
     let sshd = Sshd::start();
     let answer = sshd.kilter("h1,h2", &["facts", "kernel"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (0, "h1, h2:\n  Linux\n"), "{}", answer.stderr);
+    let two_words = sshd.kilter("h1,h2", &["--color", "never", "facts", "kernel"]);
+    assert_eq!((two_words.code, two_words.stdout), (0, answer.stdout), "{}", two_words.stderr);
     let json = sshd.kilter("h1,h2", &["facts", "kernel", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(json["h2"], serde_json::json!({ "answer": "finished", "exit": 0, "output": "Linux" }));
@@ -215,6 +217,8 @@ fn saved_plan_of_hosts_is_applied_later() {
     let text = content(file.as_ref());
     assert!(!text.contains("planted-secret"));
     std::fs::write(sshd.path("changed.plan"), text.replacen("h2", "h3", 1)).unwrap();
+    let overwritten = sshd.kilter("h1", &["plan", &site, "-o", &site]);
+    assert!(overwritten.code == 1 && overwritten.stderr.contains("would overwrite"), "{}", overwritten.stderr);
     let changed = sshd.kilter("h3", &["apply", "--yes", &sshd.path("changed.plan")]);
     assert!(changed.code == 1 && changed.stderr.contains("was changed after it was made"), "{}", changed.stderr);
     let other = sshd.kilter("h3", &["apply", "--yes", &file]);

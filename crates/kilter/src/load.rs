@@ -36,7 +36,7 @@ use recorded::RecordedSource;
 use sources::{FactSource, Includes, KeptSecrets, LiveFacts, LiveIncludes, SecretsFrom};
 
 pub(crate) use check::check;
-pub(crate) use for_host::for_host;
+pub(crate) use for_host::{ForHost, for_host};
 pub(crate) use known::KnownInputs;
 pub(crate) use noted::InputFiles;
 pub(crate) use received::Received;

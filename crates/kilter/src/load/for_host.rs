@@ -1,8 +1,11 @@
 //! Compilation for another host.
 
+use std::collections::HashMap;
+
 use kilter_manifest::render_warnings;
-use kilter_model::Hash;
+use kilter_model::{Hash, Resource, to_json};
 use kilter_provider::Registry;
+use serde_json::{Map, Value as Json};
 
 use super::sources::{KeptSecrets, LiveIncludes};
 use super::{ErrorFormat, InputFiles, ManifestKind, Received, Texts, compile_texts, diagnostics, manifests_with};
@@ -10,6 +13,14 @@ use crate::cli::ManifestArgs;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{facts, output, plan_file};
+
+/// Inputs of a run on another host.
+pub(crate) struct ForHost {
+    /// What the host needs to compile the manifests again.
+    pub(crate) received: Received,
+    /// Declared attributes of each resource, without secrets.
+    pub(crate) declared: HashMap<String, Map<String, Json>>,
+}
 
 /// Compiles manifests for another host, with the facts that it has reported and its variables in the inventory. Returns
 /// what the host needs to compile them again: texts, facts, variables and secrets. kilter prepares nothing on this
@@ -23,7 +34,7 @@ pub(crate) fn for_host(
     facts: Hash,
     vars: &Hash,
     registry: &Registry,
-) -> Result<Received, Exit> {
+) -> Result<ForHost, Exit> {
     let noted = InputFiles::default();
     let facts = facts::of_host(session, facts);
     let includes = LiveIncludes::for_host(session, &args.manifests, &noted);
@@ -42,10 +53,19 @@ pub(crate) fn for_host(
         if !warnings.is_empty() {
             output::line(render_warnings(&warnings, &sources, true).trim_end());
         }
+        let resources = compiled.catalog.resources.iter();
+        let declared = resources.map(|resource| (resource.reference.to_string(), attributes(resource))).collect();
         let Texts { given, origin, vars, facts, includes, .. } = texts;
         let (includes, facts) = (includes.taken(), facts.taken());
         let inputs = plan_file::inputs_of(&given, &origin, &includes, &facts, &vars);
-        Ok(Received::of(&inputs, secrets.take()))
+        Ok(ForHost { received: Received::of(&inputs, secrets.take()), declared })
     };
     manifests_with(session, args, &facts, includes, ManifestKind::FileOrPipe, compile).map(|(made, _)| made)
+}
+
+/// Returns the declared attributes of a resource. Values that depend on outputs are expressions.
+fn attributes(resource: &Resource) -> Map<String, Json> {
+    let known = resource.attributes.iter().map(|(name, value)| (name.to_string(), to_json(value)));
+    let deferred = resource.deferred().iter().filter(|deferred| !deferred.sensitive);
+    known.chain(deferred.map(|one| (one.attribute.to_string(), format!("{:?}", one.template).into()))).collect()
 }

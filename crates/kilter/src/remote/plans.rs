@@ -1,5 +1,6 @@
 //! Plans of several hosts: equal changes are one group.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,13 +9,13 @@ use kilter_model::{Hash, Value};
 use kilter_process::Stream;
 use kilter_provider::Registry;
 use kilter_remote::RemoteCall;
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 use super::forward;
 use super::hosts::{HostAnswer, Hosts};
 use crate::cli::ManifestArgs;
 use crate::foreign;
-use crate::load::{self, Received};
+use crate::load::{self, ForHost};
 use crate::output::{self, BufferedLines};
 use crate::session::Session;
 use crate::style::{FAILED, NAME, styled};
@@ -45,7 +46,12 @@ pub(super) struct Planned {
     pub(super) secrets: String,
     /// Descriptions of the sources of the secrets.
     pub(super) sources: Vec<Json>,
+    /// Declared attributes of the resources to change. The text does not show all of them, such as a command.
+    pub(super) declared: DeclaredAttributes,
 }
+
+/// Declared attributes by resource, without secrets.
+pub(super) type DeclaredAttributes = BTreeMap<String, Map<String, Json>>;
 
 /// Maker of the plans of several hosts.
 pub(super) struct Planner<'a> {
@@ -67,7 +73,7 @@ impl Planner<'_> {
 
     fn plan(&self, host: usize) -> Result<HostPlan, HostPlan> {
         let facts = self.facts(host)?;
-        let received = self.compile(host, facts)?;
+        let ForHost { received, mut declared } = self.compile(host, facts)?;
         let mut args = self.options.to_vec();
         args.extend(["plan", "--received", "-", "--output", PLAN].map(str::to_owned));
         let call =
@@ -76,12 +82,13 @@ impl Planner<'_> {
         let text = comparable(&stdout);
         match (finished.code, finished.files.into_iter().next()) {
             (0, _) => Ok(HostPlan::Unchanged(text)),
-            (2, Some((_, plan))) => Ok(HostPlan::Changes(Planned {
-                text,
-                plan,
-                secrets: received.secrets_text(),
-                sources: received.secret_sources(),
-            })),
+            (2, Some((_, plan))) => {
+                let steps = steps(&plan);
+                let steps = steps.as_array().into_iter().flatten().filter_map(|step| step["resource"].as_str());
+                let declared = steps.filter_map(|name| declared.remove_entry(name)).collect();
+                let (secrets, sources) = (received.secrets_text(), received.secret_sources());
+                Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, declared }))
+            }
             (code, _) => Err(HostPlan::Failed(failure(code, &stdout, &stderr))),
         }
     }
@@ -110,13 +117,13 @@ impl Planner<'_> {
     }
 
     /// Compiles the manifests with the facts of a host.
-    fn compile(&self, host: usize, facts: Hash) -> Result<Received, HostPlan> {
+    fn compile(&self, host: usize, facts: Hash) -> Result<ForHost, HostPlan> {
         let vars = &self.targets[host].vars;
         let (made, lines) = output::buffered(|| load::for_host(self.session, self.input, facts, vars, self.registry));
         match made {
-            Ok(received) => {
+            Ok(made) => {
                 lines.lines.iter().for_each(output::line);
-                Ok(received)
+                Ok(made)
             }
             Err(_) => Err(HostPlan::Failed(lines)),
         }
@@ -152,12 +159,38 @@ pub(super) fn groups(texts: impl Iterator<Item = (usize, String)>) -> Vec<HostGr
     groups
 }
 
-/// Returns the groups of hosts with changes.
+/// Returns the groups of hosts with changes. If equal texts stand for different declarations, the texts are extended by
+/// the attributes that differ.
 pub(super) fn changes(plans: &[HostPlan]) -> Vec<HostGroup> {
-    groups(plans.iter().enumerate().filter_map(|(host, plan)| match plan {
-        HostPlan::Changes(planned) => Some((host, planned.text.clone())),
-        _ => None,
+    let planned: Vec<(usize, &Planned)> = plans
+        .iter()
+        .enumerate()
+        .filter_map(|(host, plan)| match plan {
+            HostPlan::Changes(planned) => Some((host, planned)),
+            _ => None,
+        })
+        .collect();
+    let by_text = grouped(planned.into_iter().map(|(host, planned)| (planned.text.as_str(), (host, planned))));
+    groups(by_text.into_iter().flat_map(|(text, planned)| {
+        let declared: Vec<&DeclaredAttributes> = planned.iter().map(|(_, planned)| &planned.declared).collect();
+        let notes: Vec<String> = declared.iter().map(|one| differing(one, &declared)).collect();
+        planned.into_iter().zip(notes).map(move |((host, _), notes)| (host, format!("{text}{notes}")))
     }))
+}
+
+/// Returns a line for each attribute that is not equal in all declarations.
+fn differing(one: &DeclaredAttributes, all: &[&DeclaredAttributes]) -> String {
+    let mut lines = String::new();
+    for (resource, attributes) in one {
+        for (name, value) in attributes {
+            let is_equal =
+                |other: &&DeclaredAttributes| other.get(resource).and_then(|found| found.get(name)) == Some(value);
+            if !all.iter().all(is_equal) {
+                lines.push_str(&format!("\n{resource}: {name} is {value}"));
+            }
+        }
+    }
+    lines
 }
 
 /// Shows the groups, and the hosts without changes or without a plan.
@@ -277,5 +310,21 @@ mod tests {
         let groups = groups(texts.into_iter().enumerate());
         let hosts: Vec<&[usize]> = groups.iter().map(|group| group.hosts.as_slice()).collect();
         assert_eq!(hosts, [&[1, 2][..], &[0]]);
+    }
+
+    #[test]
+    fn equal_texts_of_different_commands_are_two_groups() {
+        let plan = |command: &str| {
+            let attributes = Map::from_iter([("command".to_owned(), Json::from(command))]);
+            let declared = DeclaredAttributes::from([("exec[x]".to_owned(), attributes)]);
+            let text = "~ exec[x]".to_owned();
+            HostPlan::Changes(Planned { text, plan: Vec::new(), secrets: String::new(), sources: Vec::new(), declared })
+        };
+        let groups = changes(&[plan("a"), plan("b"), plan("b")]);
+        let shown: Vec<(&[usize], &str)> =
+            groups.iter().map(|group| (group.hosts.as_slice(), group.text.as_str())).collect();
+        let command = |name: &str| format!("~ exec[x]\nexec[x]: command is \"{name}\"");
+        assert_eq!(shown, [(&[1, 2][..], command("b").as_str()), (&[0], &command("a"))]);
+        assert_eq!(changes(&[plan("a"), plan("a")])[0].text, "~ exec[x]");
     }
 }

@@ -10,7 +10,7 @@ use kilter_runtime::{PlanProvenance, SealingKey, integrity};
 use serde_json::{Value as Json, json};
 
 use super::hosts::Hosts;
-use super::plans::{HostPlan, Planned};
+use super::plans::{DeclaredAttributes, HostPlan, Planned};
 use crate::cli::{Cli, Command, PlanArgs};
 use crate::exit::Exit;
 use crate::load::Received;
@@ -33,6 +33,7 @@ pub(super) struct SavedPlan {
     text: String,
     plan: Vec<u8>,
     sources: Vec<Json>,
+    declared: DeclaredAttributes,
 }
 
 /// Returns true if the command applies a plan of several hosts.
@@ -67,6 +68,7 @@ pub(super) fn write(hosts: &Hosts, plans: &[HostPlan], args: &PlanArgs, session:
             "text": planned.text,
             "plan": String::from_utf8_lossy(&planned.plan),
             "secrets": planned.sources,
+            "declared": planned.declared,
         })),
         _ => None,
     };
@@ -102,7 +104,15 @@ pub(super) fn read(path: &Path, verify: &[PathBuf], session: &Session) -> Result
     let saved = |entry: &Json| {
         let text = |key: &str| Some(entry[key].as_str()?.to_owned());
         let sources = entry["secrets"].as_array()?.clone();
-        Some(SavedPlan { host: text("host")?, text: text("text")?, plan: text("plan")?.into_bytes(), sources })
+        let declared = entry["declared"].as_object()?.iter();
+        let declared = declared.map(|(name, attributes)| Some((name.clone(), attributes.as_object()?.clone())));
+        Some(SavedPlan {
+            host: text("host")?,
+            text: text("text")?,
+            plan: text("plan")?.into_bytes(),
+            sources,
+            declared: declared.collect::<Option<DeclaredAttributes>>()?,
+        })
     };
     let entries = document["hosts"].as_array().ok_or_else(damaged)?;
     entries.iter().map(saved).collect::<Option<Vec<SavedPlan>>>().ok_or_else(damaged)
@@ -115,14 +125,15 @@ pub(super) fn read(path: &Path, verify: &[PathBuf], session: &Session) -> Result
 pub(super) fn plans(hosts: &Hosts, saved: &[SavedPlan], session: &Session) -> Result<Vec<HostPlan>, Exit> {
     let plan = |host: usize| {
         let name = hosts.name(host);
-        let Some(SavedPlan { text, plan, sources, .. }) = saved.iter().find(|saved| saved.host == name) else {
+        let Some(SavedPlan { text, plan, sources, declared, .. }) = saved.iter().find(|saved| saved.host == name)
+        else {
             let known: Vec<&str> = saved.iter().map(|saved| saved.host.as_str()).collect();
             let hint = format!("it has plans of {}", known.join(", "));
             return Err(output::fail_with(format_args!("the file has no plan of {name}"), [hint]));
         };
         let secrets = Received::of_sources(sources, session)?.secrets_text();
-        let (text, plan, sources) = (text.clone(), plan.clone(), sources.clone());
-        Ok(HostPlan::Changes(Planned { text, plan, secrets, sources }))
+        let (text, plan, sources, declared) = (text.clone(), plan.clone(), sources.clone(), declared.clone());
+        Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, declared }))
     };
     (0..hosts.len()).map(plan).collect()
 }

@@ -207,6 +207,16 @@ fn plan_of_hosts_is_applied_exactly() {
 }
 
 #[test]
+fn different_commands_are_shown_and_approved_as_different() {
+    let sshd = Sshd::start();
+    let site =
+        sshd.place.file("command.yaml", "resources:\n  exec[greet]: {command: [echo, \"${facts.inventory.name}\"]}\n");
+    let plan = sshd.kilter("h1,h2", &["plan", &site]);
+    assert!(plan.stderr.contains("2 hosts: 2 with changes in 2 groups"), "{}", plan.stderr);
+    assert!(plan.stdout.contains("  exec[greet]: command is [\"echo\",\"h2\"]"), "{}", plan.stdout);
+}
+
+#[test]
 fn saved_plan_of_hosts_is_applied_later() {
     let sshd = Sshd::start();
     let site = site(&sshd);

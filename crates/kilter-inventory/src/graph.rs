@@ -269,7 +269,7 @@ fn extend(vars: &mut Hash, more: &Hash) {
     vars.extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
 }
 
-/// MergeOrder of groups by precedence.
+/// Order of groups by precedence.
 struct MergeOrder {
     all: usize,
     /// Rank of each group. A higher one wins.

@@ -13,7 +13,7 @@ pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
 /// Length of the header: one byte for the kind, four for the length of the payload (big-endian).
 const HEADER: usize = 5;
 
-/// FrameKind of a frame.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameKind {
     /// A message: a JSON object.

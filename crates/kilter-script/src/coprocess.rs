@@ -117,7 +117,7 @@ struct Dialogue {
     ended: Option<EcoString>,
 }
 
-/// CoprocessAnswer to a request.
+/// Answer to a request.
 enum CoprocessAnswer {
     /// The line with the answer.
     Line(Vec<u8>),

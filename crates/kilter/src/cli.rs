@@ -103,8 +103,8 @@ pub(crate) struct Global {
     /// Device of the command, from --on.
     #[arg(skip)]
     pub(crate) device: Option<String>,
-    /// With --on: configuration of devices, in the format of Puppet's device.conf [default: /etc/kilter/device.conf for root,
-    /// ~/.config/kilter/device.conf otherwise]
+    /// With --on: configuration of devices, in the format of Puppet's device.conf [default: /etc/kilter/device.conf
+    /// for root, ~/.config/kilter/device.conf otherwise]
     #[arg(long, global = true, value_name = "FILE", help_heading = HOSTS, env = "KILTER_DEVICE_CONFIG", hide_env_values = true,
           value_hint = clap::ValueHint::FilePath)]
     pub(crate) device_config: Option<PathBuf>,

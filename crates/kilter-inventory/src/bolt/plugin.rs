@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 8;
 
 /// Plugins, with their access to the system of the caller.
 pub(super) struct Plugins<'a> {
-    /// VarsDirectory of the inventory.
+    /// Directory of the inventory.
     pub(super) directory: &'a Path,
     pub(super) options: &'a LoadOptions<'a>,
 }

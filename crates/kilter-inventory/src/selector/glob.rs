@@ -5,7 +5,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
     let (mut p, mut n) = (0, 0);
-    // ProblemPlace of the last `*`, and of the text that it has consumed so far.
+    // Place of the last `*`, and of the text that it has consumed so far.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match step(&pattern, p, name[n]) {

@@ -1,7 +1,7 @@
 //! Selection of targets: names, patterns and conditions.
 //!
-//! A text that compares or calls is a *condition*: `facts.os.family == "debian" && "web" in groups`. Any other text is a
-//! *pattern* of Ansible's form.
+//! A text that compares or calls is a *condition*: `facts.os.family == "debian" && "web" in groups`. Any other text is
+//! a *pattern* of Ansible's form.
 //!
 //! | part of a pattern | selects |
 //! |---|---|

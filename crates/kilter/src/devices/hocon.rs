@@ -1,5 +1,5 @@
-//! HoconReader of the subset of HOCON that files of credentials use: JSON with comments, keys and values without quotes, and
-//! line breaks in place of commas.
+//! Reader of the subset of HOCON that files of credentials use: JSON with comments, keys and values without quotes,
+//! and line breaks in place of commas.
 //!
 //! Files that are made of several sources (`include`, `${…}`, `+=`) are refused. No message quotes a value, because
 //! it may be a secret.

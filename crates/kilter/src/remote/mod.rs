@@ -5,6 +5,7 @@ mod ask;
 mod forward;
 mod hosts;
 mod plans;
+mod rollout;
 mod saved;
 mod targets;
 

@@ -10,6 +10,7 @@ mod deadline;
 mod edit;
 mod hold;
 mod listening;
+mod loan;
 mod machine_config;
 mod manifest_source;
 mod message;

@@ -137,6 +137,11 @@ impl Journal {
         self.file.is_none() || self.appended > MAX_APPENDED_BYTES
     }
 
+    /// Closes the file. The next record creates a new one.
+    pub(crate) fn close(&mut self) {
+        self.file = None;
+    }
+
     /// Forgets delivered refreshes that could not be recorded: the next successful rewrite omits them.
     pub(crate) fn forget(&mut self, owed_refreshes: &[OwedRefresh]) {
         for owed_refresh in owed_refreshes {

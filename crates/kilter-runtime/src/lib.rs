@@ -67,4 +67,4 @@ pub use report::{Counts, Deviation, Report, ResourceReport, Status};
 pub use reversals::RevertStore;
 pub use saved_state::SavedState;
 pub use sealing::{SealingKey, SealingKeyError, bound};
-pub use state_dir::{Lock, StateDir, StateDirError};
+pub use state_dir::{LentLock, Lock, StateDir, StateDirError};

@@ -58,21 +58,29 @@ pub struct Lock {
 struct Held {
     /// Its canonical path.
     directory: PathBuf,
+    locks: Mutex<HeldLocks>,
+}
+
+/// Locks on one state directory.
+#[derive(Debug, Default)]
+struct HeldLocks {
     /// Lock file in it; none if the disk is full. It is replaced after the directory was removed.
-    file: Mutex<Option<File>>,
+    file: Option<File>,
     /// Lock outside of it, if the system has a directory for such locks.
     run_lock: Option<RunLock>,
     /// Reason why there is no lock outside of it, if there should be one.
     failure: Option<String>,
+    /// True while another process may take the locks.
+    is_lent: bool,
 }
 
 impl Held {
-    fn file(&self) -> MutexGuard<'_, Option<File>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locks(&self) -> MutexGuard<'_, HeldLocks> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_at(&self, path: &Path) -> bool {
-        self.file().as_ref().is_some_and(|file| is_at(file, path))
+        self.locks().file.as_ref().is_some_and(|file| is_at(file, path))
     }
 }
 
@@ -80,20 +88,45 @@ impl Held {
 /// closed, so that the file must be open only once.
 static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
 
+fn registry() -> MutexGuard<'static, Vec<Weak<Held>>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Lock {
     /// Returns the reason if the lock outside of the state directory could not be taken.
     ///
     /// Without it, a process that starts after the removal of the state directory does not notice this one.
-    pub fn failure(&self) -> Option<&str> {
-        self.held.as_ref()?.failure.as_deref()
+    pub fn failure(&self) -> Option<String> {
+        self.held.as_ref()?.locks().failure.clone()
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
         // The file must not be reopened before this one is closed.
-        let _held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = registry();
         drop(self.held.take());
+    }
+}
+
+/// Locks of this process that another process may take until [`LentLock::take_back`].
+#[derive(Debug)]
+pub struct LentLock {
+    state_dir: StateDir,
+    held: Arc<Held>,
+}
+
+impl LentLock {
+    /// Takes the locks again. The run holds the state directory as before.
+    ///
+    /// # Errors
+    /// If the directory cannot be used, or another process still holds a lock.
+    pub fn take_back(&self) -> Result<(), StateDirError> {
+        let held = registry();
+        self.state_dir.prepare()?;
+        let locks = self.state_dir.take_locks(&self.held.directory, &held)?;
+        *self.held.locks() = locks;
+        Ok(())
     }
 }
 
@@ -159,18 +192,41 @@ impl StateDir {
         let io = |source: io::Error| StateDirError::Io { path: self.path.clone(), source };
         let directory = std::fs::canonicalize(&self.path).map_err(io)?;
         let path = directory.join("lock");
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = registry();
         held.retain(|held| held.strong_count() > 0);
         let known = held.iter().filter_map(Weak::upgrade).find(|held| held.directory == directory || held.is_at(&path));
         if let Some(known) = known {
             // The directory may have been removed, with the lock file.
-            if !known.is_at(&path) {
-                let file = self.open_locked(&path, known.run_lock.is_some())?;
-                *known.file() = file;
+            if !known.locks().is_lent && !known.is_at(&path) {
+                let has_run_lock = known.locks().run_lock.is_some();
+                let file = self.open_locked(&path, has_run_lock)?;
+                known.locks().file = file;
             }
             return Ok(Lock { held: Some(known) });
         }
-        let (run_lock, failure) = match RunLock::take(&directory) {
+        let locks = Mutex::new(self.take_locks(&directory, &held)?);
+        let lock = Arc::new(Held { directory, locks });
+        held.push(Arc::downgrade(&lock));
+        Ok(Lock { held: Some(lock) })
+    }
+
+    /// Lets other processes take the locks that this process holds; none if it holds none, or has lent them.
+    pub fn lend(&self) -> Option<LentLock> {
+        let directory = std::fs::canonicalize(&self.path).ok()?;
+        let held = registry();
+        let known = held.iter().filter_map(Weak::upgrade).find(|held| held.directory == directory)?;
+        let mut locks = known.locks();
+        if locks.is_lent {
+            return None;
+        }
+        *locks = HeldLocks { is_lent: true, ..HeldLocks::default() };
+        drop(locks);
+        Some(LentLock { state_dir: self.clone(), held: known })
+    }
+
+    /// Takes both locks of a directory, given by its canonical path.
+    fn take_locks(&self, directory: &Path, held: &[Weak<Held>]) -> Result<HeldLocks, StateDirError> {
+        let (run_lock, failure) = match RunLock::take(directory) {
             Ok(run_lock) => (run_lock, None),
             Err(RunLockError::Unusable(why)) => (None, Some(why)),
             Err(RunLockError::Taken(file)) => {
@@ -179,12 +235,11 @@ impl StateDir {
         };
         if let Some(run_lock) = &run_lock {
             let all: Vec<Arc<Held>> = held.iter().filter_map(Weak::upgrade).collect();
-            run_lock.remove_leftovers(all.iter().filter_map(|held| held.run_lock.as_ref()));
+            let all: Vec<MutexGuard<'_, HeldLocks>> = all.iter().map(|held| held.locks()).collect();
+            run_lock.remove_leftovers(all.iter().filter_map(|locks| locks.run_lock.as_ref()));
         }
-        let file = Mutex::new(self.open_locked(&path, run_lock.is_some())?);
-        let lock = Arc::new(Held { directory, file, run_lock, failure });
-        held.push(Arc::downgrade(&lock));
-        Ok(Lock { held: Some(lock) })
+        let file = self.open_locked(&directory.join("lock"), run_lock.is_some())?;
+        Ok(HeldLocks { file, run_lock, failure, is_lent: false })
     }
 
     /// Opens the lock file in the directory and takes the lock. On a full disk it may be missing if another lock is

@@ -21,6 +21,7 @@ mod facts;
 mod foreign;
 mod inventory;
 mod load;
+mod loan;
 mod markdown;
 mod metrics;
 mod module_log;

@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Size of one read of a request, in bytes.
-const READ_BYTES: usize = 4096;
+pub(crate) const READ_BYTES: usize = 4096;
 
 /// ClientLimits of the clients of a protocol.
 #[derive(Clone, Copy, Debug)]

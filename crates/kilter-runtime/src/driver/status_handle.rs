@@ -1,12 +1,15 @@
 //! Channel through which other threads query and control a run.
 
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use ecow::EcoString;
 
 use super::message::Message;
 use super::pause_state::Pause;
 use super::window::{Question, StatusFilter, StatusSnapshot};
+use crate::prepare::Prepared;
 
 /// Channel through which other threads query and control a run that holds a state.
 #[derive(Debug, Default)]
@@ -50,6 +53,31 @@ impl StatusHandle {
     /// If there is no answer.
     pub fn resume(&self, longest: Duration) -> Result<bool, StatusError> {
         self.ask(Question::Resume, longest)
+    }
+
+    /// Returns the catalog that the run holds.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub fn catalog(&self, longest: Duration) -> Result<Arc<Prepared>, StatusError> {
+        self.ask(Question::Catalog, longest)
+    }
+
+    /// Prepares the loan of the state directory by a paused run: it closes its files there. Returns false while calls
+    /// are in flight. The caller then releases the locks by [`StateDir::lend`](crate::StateDir::lend).
+    ///
+    /// # Errors
+    /// If there is no answer. The inner error is the reason why the run cannot lend it.
+    pub fn lend(&self, longest: Duration) -> Result<Result<bool, EcoString>, StatusError> {
+        self.ask(Question::Lend, longest)
+    }
+
+    /// Ends the loan, after the locks were taken back and before a resume.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub fn take_back(&self, longest: Duration) -> Result<(), StatusError> {
+        self.ask(Question::TakeBack, longest)
     }
 
     fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Question, longest: Duration) -> Result<T, StatusError> {

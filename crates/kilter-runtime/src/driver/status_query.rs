@@ -1,5 +1,6 @@
-//! Builds status snapshots for `kilter status`, and answers requests to pause and resume.
+//! Builds status snapshots for `kilter status`, and answers the other requests of its socket.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ecow::EcoString;
@@ -34,6 +35,17 @@ impl Driver<'_, '_, '_, '_> {
             Question::Resume(answer) => {
                 let was_paused = self.resume();
                 let _ = answer.send(was_paused);
+            }
+            Question::Catalog(answer) => {
+                let _ = answer.send(Arc::clone(&self.prepared));
+            }
+            Question::Lend(answer) => {
+                let is_lent = self.lend();
+                let _ = answer.send(is_lent);
+            }
+            Question::TakeBack(answer) => {
+                self.take_back();
+                let _ = answer.send(());
             }
         }
     }

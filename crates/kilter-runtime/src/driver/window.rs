@@ -1,5 +1,6 @@
 //! Status snapshots of a run: its resources, and the reasons why they are out of sync.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 
@@ -9,6 +10,7 @@ use kilter_model::{AttributeName, Difference, ReceivedValue, ResourceRef};
 use super::pause_state::{Pause, Paused};
 use crate::conditions::Conditions;
 use crate::opponent::Opponent;
+use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport};
 
 /// Selection of resources.
@@ -31,6 +33,12 @@ pub(super) enum Question {
     Pause(Pause, Sender<bool>),
     /// Requests a resume; the answer is true if the run was paused.
     Resume(Sender<bool>),
+    /// Requests the held catalog.
+    Catalog(Sender<Arc<Prepared>>),
+    /// Requests the loan of the state directory; the answer is false while calls are in flight.
+    Lend(Sender<Result<bool, EcoString>>),
+    /// The state directory belongs to the run again.
+    TakeBack(Sender<()>),
 }
 
 /// Snapshot of a run.

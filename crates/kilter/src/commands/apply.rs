@@ -89,6 +89,11 @@ fn applied(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
     // them until the end of the match.
     match load::load(session, input, args.format.into(), &registry).map(|loaded| loaded.prepared) {
         Ok(prepared) if provenance.is_some() && pass.mode == Mode::Apply => {
+            // The list of applied plans is written under the same lock.
+            let _lock = match pass.lock_or_borrow(Some(&prepared), session) {
+                Ok(lock) => lock,
+                Err(exit) => return exit,
+            };
             let report = match pass.report(&prepared, session) {
                 Ok(report) => report,
                 Err(exit) => return exit,

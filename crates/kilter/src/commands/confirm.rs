@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kilter_process::{Cancel, Invocation};
-use kilter_runtime::{StateDir, StateDirError};
+use kilter_runtime::StateDir;
 
 use super::undo;
 use crate::cli::ConfirmArgs;
@@ -14,7 +14,7 @@ use crate::confirmation::{ConfirmationFile, ConfirmationStage};
 use crate::exit::Exit;
 use crate::past::{has_changes, open, refuse, time};
 use crate::session::Session;
-use crate::{output, signals};
+use crate::{loan, output, signals};
 
 /// Interval in which processes look at the state of the confirmation.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -280,14 +280,11 @@ fn undo_all(file: &ConfirmationFile, session: &Session, state_dir: &Path) -> Exi
         return Exit::NotStarted;
     };
     // The apply itself, or another run, may still work. Its end is awaited, because the changes must not stay.
-    let _held = loop {
-        match StateDir::new(state_dir).hold() {
-            Ok(held) => break Some(held),
-            Err(StateDirError::Locked { .. }) if signals::exit().is_some() => return Exit::NotStarted,
-            Err(StateDirError::Locked { .. }) => std::thread::sleep(INTERVAL),
-            // The undo reports it.
-            Err(_) => break None,
-        }
+    let _held = match loan::lock_or_wait(&StateDir::new(state_dir), session.command()) {
+        Ok(None) => return Exit::NotStarted,
+        Ok(held) => held,
+        // The undo reports it.
+        Err(_) => None,
     };
     let exit = match open(session) {
         Ok(history) => undo::undo_apply(&history, state.after, state.pid, session),

@@ -79,7 +79,7 @@ impl Prescription<'_> {
 
     /// Performs the steps in the order of the choreographer. The lock prevents changes by other runs.
     pub(crate) fn dance(&self, pass: ExecOptions, registry: &Registry, session: &Session) -> Exit {
-        let _lock = match pass.lock(session) {
+        let _lock = match pass.lock_or_borrow(None, session) {
             Ok(lock) => lock,
             Err(exit) => return exit,
         };

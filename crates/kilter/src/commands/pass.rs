@@ -7,11 +7,12 @@ use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, RunE
 use crate::cli::ReportFormat;
 use crate::execute::{executed, fail_text};
 use crate::exit::Exit;
+use crate::loan::CommandLock;
 use crate::recorder::{OnFailure, RecordedObserver, Recorder};
 use crate::render::progress::{Progress, Shown};
 use crate::render::{json, report};
 use crate::session::Session;
-use crate::{output, pauses, signals};
+use crate::{loan, output, pauses, signals};
 
 /// Settings for the execution and output of a run.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +63,41 @@ impl ExecOptions {
     /// # Errors
     /// If another run holds it, or the state directory cannot be used; reported.
     pub(crate) fn lock(self, session: &Session) -> Result<Option<Lock>, Exit> {
+        self.locked(session, |state_dir| {
+            let lock = state_dir.hold().map_err(|error| fail(error.into()))?;
+            let failure = lock.failure();
+            Ok((lock, failure))
+        })
+    }
+
+    /// Takes the lock of a command with changes. A `kilter run` that holds it lends it, unless it declares resources of
+    /// `prepared` differently.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock); reported.
+    pub(crate) fn lock_or_borrow(
+        self,
+        prepared: Option<&Prepared>,
+        session: &Session,
+    ) -> Result<Option<CommandLock>, Exit> {
+        self.locked(session, |state_dir| {
+            let lock = loan::lock(state_dir, prepared, session.command())?;
+            let failure = lock.failure();
+            Ok((lock, failure))
+        })
+    }
+
+    fn locked<T>(
+        self,
+        session: &Session,
+        lock: impl FnOnce(&StateDir) -> Result<(T, Option<String>), Exit>,
+    ) -> Result<Option<T>, Exit> {
         match self.mode {
             Mode::Noop => Ok(None),
             Mode::Apply => {
                 let state_dir = StateDir::new(session.state_dir()?);
-                let lock = state_dir.hold().map_err(|error| fail(error.into()))?;
-                if let Some(why) = lock.failure() {
+                let (lock, failure) = lock(&state_dir)?;
+                if let Some(why) = failure {
                     let why =
                         format_args!("{why}: another run may start at the same time if the state directory is removed");
                     output::warning(why);
@@ -119,7 +149,7 @@ impl ExecOptions {
     /// # Errors
     /// If it could not start; reported.
     pub(crate) fn report_as(self, shown: Shown, prepared: &Prepared, session: &Session) -> Result<Report, Exit> {
-        let _lock = self.lock(session)?;
+        let _lock = self.lock_or_borrow(Some(prepared), session)?;
         self.refuse_if_paused(session)?;
         self.execute(shown, prepared, Some(StateDir::new(session.state_dir()?)), session)
     }

@@ -85,13 +85,34 @@ fn without_run(state_dir: &Path, which: &PauseSelection) -> Result<Option<Json>,
     Ok(Some(json!({"was_paused": was_paused, "ended": ended, "left": pauses.lines()})))
 }
 
+/// Adds a pause to a state directory without a run, so that no command makes changes. Returns `None` if a run holds it.
+fn reserved(args: &PauseArgs, caller: &Json, state_dir: &Path) -> Result<Option<Json>, Exit> {
+    if UnixStream::connect(status_server::path(state_dir)).is_ok() {
+        return Ok(None);
+    }
+    let fail = |error: io::Error| output::fail(format_args!("the pause cannot be stored: {error}"));
+    // A command that makes changes holds the lock until its end.
+    let _lock = StateDir::new(state_dir).hold().map_err(output::fail)?;
+    let (longest, why) = (args.longest.map(Duration::from_secs), args.why.as_deref().unwrap_or_default());
+    let id = Pauses::read(state_dir).and_then(|mut pauses| pauses.add(caller, longest, why)).map_err(fail)?;
+    output::line("no `kilter run` is active: changes by commands are refused");
+    Ok(Some(json!({ "id": id })))
+}
+
 fn paused(args: &PauseArgs, session: &Session) -> Result<Exit, Exit> {
     let for_ms = args.longest.map(|seconds| seconds.saturating_mul(1000));
     let caller = pauses::caller();
-    let answer = ask(session, &json!({"request": "pause", "for_ms": for_ms, "why": args.why, "by": caller}))?;
-    if !args.no_wait {
-        until_nothing_is_under_way(session)?;
-    }
+    let answer = match reserved(args, &caller, &session.state_dir()?)? {
+        Some(answer) => answer,
+        None => {
+            let request = json!({"request": "pause", "for_ms": for_ms, "why": args.why, "by": caller});
+            let answer = ask(session, &request)?;
+            if !args.no_wait {
+                until_nothing_is_under_way(session)?;
+            }
+            answer
+        }
+    };
     if !session.global.quiet {
         let id = &answer["id"];
         match caller["session"] == "" {

@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 const MAX_LISTED: usize = 1000;
 
 /// Digests of all declarations of a run.
-pub(super) struct CatalogDigests {
+pub(crate) struct CatalogDigests {
     resources: Vec<(EcoString, EcoString, EcoString, Vec<AttributeDigest>)>,
     /// Resources that are restored, because they are no longer declared.
     restored: Vec<(EcoString, EcoString)>,
@@ -34,10 +34,46 @@ pub(super) fn has_secrets(prepared: &Prepared) -> bool {
     prepared.resources().iter().any(|one| one.attributes.iter().any(|(_, value)| value.holds_sensitive()))
 }
 
+/// Digests of the declaration of a resource.
+#[derive(Clone, Copy)]
+pub(crate) struct ResourceDigests<'a> {
+    pub(crate) type_name: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) values: &'a [AttributeDigest],
+}
+
 impl CatalogDigests {
+    /// Returns the digests of each resource.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = ResourceDigests<'_>> {
+        self.resources.iter().map(|(type_name, title, name, values)| ResourceDigests { type_name, title, name, values })
+    }
+
+    /// Returns the digests for another process with the same state directory.
+    pub(crate) fn to_json(&self) -> Json {
+        let pairs =
+            |values: &[AttributeDigest]| values.iter().map(|one| json!([one.name, one.value])).collect::<Json>();
+        self.resources().map(|one| json!([one.type_name, one.title, one.name, pairs(one.values)])).collect()
+    }
+
+    /// Reads the digests of another process; none if they are damaged.
+    pub(crate) fn from_json(json: &Json) -> Option<CatalogDigests> {
+        let digest = |pair: &Json| {
+            let name = u32::try_from(pair.get(0)?.as_u64()?).ok()?;
+            Some(AttributeDigest { name, value: pair.get(1)?.as_u64()? })
+        };
+        let resource = |one: &Json| {
+            let text = |at: usize| Some(EcoString::from(one.get(at)?.as_str()?));
+            let values = one.get(3)?.as_array()?.iter().map(digest).collect::<Option<Vec<_>>>()?;
+            Some((text(0)?, text(1)?, text(2)?, values))
+        };
+        let resources = json.as_array()?.iter().map(resource).collect::<Option<Vec<_>>>()?;
+        Some(CatalogDigests { resources, restored: Vec::new() })
+    }
+
     /// Returns the digests of all resources of a run. A digest of a secret needs the key; without it, all secrets are
     /// equal.
-    pub(super) fn of(prepared: &Prepared, key: Option<&SealingKey>) -> CatalogDigests {
+    pub(crate) fn of(prepared: &Prepared, key: Option<&SealingKey>) -> CatalogDigests {
         let resources = declared(prepared.resources()).map(|resource| {
             let mut digests = Vec::new();
             attribute_digests(resource, key, &mut digests);

@@ -27,7 +27,7 @@ use crate::output;
 use crate::run_inputs::{ManifestLines, RunInputs};
 use crate::session::Session;
 use declarations::Intents;
-pub(crate) use declarations::names_digest;
+pub(crate) use declarations::{CatalogDigests, names_digest};
 pub(crate) use observer::RecordedObserver;
 use origin::RunOrigin;
 pub(crate) use released::kept_text;

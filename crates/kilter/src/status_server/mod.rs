@@ -3,9 +3,11 @@
 //! A request is one line of JSON, and the response consists of lines of JSON. `{"request": "status", "filter":
 //! "notable"}` (or `"all"`, or a list of references) returns one document. `{"request": "follow"}` returns one document
 //! for each event until either side closes. `{"request": "pause"}` (with `for_ms` and `why`) and
-//! `{"request": "resume"}` return after completion. Only the owner of the state directory can access the socket.
+//! `{"request": "resume"}` return after completion. `{"request": "lend"}` returns `{"lent": true}`: the client may lock
+//! the state directory and make changes until it closes the connection, and the run waits. Only the owner of the state directory can access the socket.
 
 mod follower;
+mod loan;
 mod request;
 
 use std::io::{self, BufWriter, Write};
@@ -16,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ecow::EcoString;
 use kilter_runtime::{Event, Pause, StatusError, StatusHandle};
 use rustix::fs::Mode;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -24,7 +27,7 @@ use serde_json::{Value as Json, json};
 use crate::output;
 use crate::pauses::{PauseSelection, Pauses};
 use crate::render::status::{self, Corrections, line};
-use crate::server::{ClientLimits, Listener, Protocol, Server, Socket, Stream};
+use crate::server::{ClientLimits, Listener, Protocol, READ_BYTES, Server, Socket, Stream};
 use follower::Followers;
 use request::StatusRequest;
 
@@ -50,7 +53,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum size of a request in bytes.
-const MAX_REQUEST_BYTES: usize = 1 << 20;
+const MAX_REQUEST_BYTES: usize = 64 << 20;
 
 /// Number of resources in a response from which memory is returned to the system afterwards.
 const TRIM_THRESHOLD: usize = 10_000;
@@ -94,8 +97,13 @@ fn socket_at(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 struct StatusShared {
+    state_dir: PathBuf,
     window: Arc<StatusHandle>,
     pauses: Mutex<Pauses>,
+    /// Command to which the state directory is lent.
+    borrower: Mutex<Option<EcoString>>,
+    /// Serialises loans.
+    loans: Mutex<()>,
     /// Serialises requests to pause and resume.
     turn: Mutex<()>,
     followers: Followers,
@@ -117,8 +125,11 @@ impl StatusServer {
             _ => {}
         }
         let shared = Arc::new(StatusShared {
+            state_dir: state_dir.to_owned(),
             window: Arc::clone(window),
             pauses: Mutex::new(pauses),
+            borrower: Mutex::default(),
+            loans: Mutex::default(),
             turn: Mutex::default(),
             followers: Followers::default(),
             corrections: Mutex::default(),
@@ -139,7 +150,7 @@ impl StatusServer {
 
     /// Returns the combination of all active pauses.
     pub(crate) fn paused(&self) -> Option<Pause> {
-        self.shared.pauses().as_one()
+        self.shared.effective_pause()
     }
 
     /// Recreates the socket if it was removed. A file in its place stays, because it may be the socket of another
@@ -196,6 +207,10 @@ impl StatusShared {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn borrower(&self) -> MutexGuard<'_, Option<EcoString>> {
+        self.borrower.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn corrections(&self) -> MutexGuard<'_, Corrections> {
         self.corrections.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,7 +226,7 @@ impl StatusShared {
         let _turn = self.turn();
         let keep = |error: io::Error| format!("the pause cannot be stored: {error}");
         let id = self.pauses().add(by, pause.longest, &pause.why).map_err(keep)?;
-        let all = self.pauses().as_one().unwrap_or_else(|| pause.clone());
+        let all = self.effective_pause().unwrap_or_else(|| pause.clone());
         let asked =
             retry_during_reload(|| self.window.pause(all.clone(), QUERY_TIMEOUT)).map_err(|why| why.to_string());
         if asked.is_err() {
@@ -226,7 +241,7 @@ impl StatusShared {
         let _turn = self.turn();
         let was_paused = self.pauses().as_one().is_some();
         let ended = self.pauses().end(which).map_err(|error| format!("the pause cannot be ended: {error}"))?;
-        let left = self.pauses().as_one();
+        let left = self.effective_pause();
         let asked = match &left {
             None => retry_during_reload(|| self.window.resume(QUERY_TIMEOUT)).map(|_| ()),
             Some(left) if ended > 0 => {
@@ -249,7 +264,8 @@ impl Protocol for StatusShared {
     }
 
     fn is_whole(&self, bytes: &[u8]) -> bool {
-        bytes.contains(&b'\n')
+        // Requests may be large: only the last read can contain the first line break.
+        bytes[bytes.len().saturating_sub(READ_BYTES)..].contains(&b'\n')
     }
 
     fn answer(&self, stream: &Stream, request: io::Result<Vec<u8>>) {
@@ -306,6 +322,7 @@ impl StatusShared {
                 Err(why) => Err(why),
             },
             StatusRequest::Resume(which) => self.resume(&which),
+            StatusRequest::Lend { by, declared } => return self.lend(&by, &declared, stream),
         };
         send(stream, &answer.unwrap_or_else(|why| json!({"error": why})));
     }

@@ -16,6 +16,11 @@ pub(super) enum StatusRequest {
     /// Pause, and the caller.
     Pause(Pause, Json),
     Resume(PauseSelection),
+    /// Lend the state directory to a command, with the digests of its declarations.
+    Lend {
+        by: String,
+        declared: Json,
+    },
 }
 
 impl StatusRequest {
@@ -46,6 +51,10 @@ impl StatusRequest {
                     given => given.as_str().ok_or(USAGE)?,
                 };
                 Ok(StatusRequest::Pause(Pause { longest, why: why.into() }, json["by"].clone()))
+            }
+            (Some("lend"), _) => {
+                let by = json["by"].as_str().unwrap_or("unknown").chars().take(200).collect();
+                Ok(StatusRequest::Lend { by, declared: json["declared"].clone() })
             }
             (Some("status"), Json::Null) => Ok(StatusRequest::Status(StatusFilter::Notable)),
             (Some("status"), Json::String(filter)) if filter == "notable" => {

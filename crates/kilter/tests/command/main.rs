@@ -33,6 +33,7 @@ mod init;
 mod inventory;
 mod json_schema;
 mod known_hosts;
+mod lent;
 mod listen;
 mod log;
 mod machine;

@@ -454,7 +454,7 @@ fn two_runs_exclude_each_other() {
     let path = manifest(&place, "resources:\n  file[DIR/a]: {content: a}\n");
     let running = Running::begin(&place, &[&path]);
     wait("the first run", || place.path().join("a").exists());
-    let ended = place.run(&["apply", &path]);
+    let ended = place.run(&["run", &path]);
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("another run holds the lock"), "{ended:?}");
     assert_eq!(running.end().0, Some(143));

@@ -519,7 +519,7 @@ fn removed_state_directory_is_made_again_and_stays_locked() {
     for _ in 0..5 {
         // The run makes it again while it is removed.
         let _ = std::fs::remove_dir_all(state(&place));
-        let other = place.run(&["apply", &path]);
+        let other = place.run(&["run", &path]);
         assert!(other.code == 1 && other.stderr.contains("another run holds the lock"), "{other:?}");
     }
     wait("its state directory", || status(&place, &[])["quiet_for_ms"].is_u64());

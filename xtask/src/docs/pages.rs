@@ -29,6 +29,13 @@ macro_rules! of_type {
             content: PageContent::Printed(&["types", $name, "--format", "markdown"]),
         }
     };
+    // The default provider depends on the programs of the machine.
+    ($name:literal, $provider:literal) => {
+        Page {
+            file: concat!("docs/reference/types/", $name, ".md"),
+            content: PageContent::Printed(&["types", concat!($name, "::", $provider), "--format", "markdown"]),
+        }
+    };
 }
 
 /// All generated pages.
@@ -40,7 +47,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("augeas"),
     of_type!("block"),
     of_type!("ca_certificate"),
-    of_type!("container"),
+    of_type!("container", "podman"),
     of_type!("cron"),
     of_type!("exec"),
     of_type!("exported"),
@@ -51,7 +58,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("group"),
     of_type!("host"),
     of_type!("hostname"),
-    of_type!("image"),
+    of_type!("image", "podman"),
     of_type!("ini"),
     of_type!("kernel_module"),
     of_type!("known_hosts"),
@@ -63,7 +70,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("noop"),
     of_type!("notify"),
     of_type!("nspawn"),
-    of_type!("package"),
+    of_type!("package", "apt"),
     Page {
         file: "docs/reference/types/package-managers.md",
         content: PageContent::Printed(&["types", "package::dnf", "--format", "markdown"]),
@@ -72,7 +79,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("reboot"),
     of_type!("resources"),
     of_type!("selboolean"),
-    of_type!("service"),
+    of_type!("service", "systemd"),
     of_type!("ssh_authorized_key"),
     of_type!("structured"),
     of_type!("sysctl"),

@@ -40,6 +40,15 @@ pub trait Loader {
         self.load(from, path).map(Some)
     }
 
+    /// Loads the content of the file at `path`, which a value of the source named `from` names: a text, or bytes if it
+    /// is not UTF-8. Without an implementation, only texts can be loaded.
+    ///
+    /// # Errors
+    /// The reason why the file cannot be read.
+    fn content(&self, from: &str, path: &str) -> Result<Value, String> {
+        self.load(from, path).map(|source| Value::from(source.text.as_str()))
+    }
+
     /// Loads the exported resources of other machines that the source named `from` collects.
     ///
     /// The text is a JSON list: `[{"resource": "type[title]", "attributes": {…}}]`. It is empty if there are no

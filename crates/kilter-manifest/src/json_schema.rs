@@ -285,6 +285,13 @@ fn common() -> Map<String, Json> {
         "required": ["template"],
         "additionalProperties": false,
     });
+    let content = json!({
+        "description": "The content of a file, relative to the manifest.",
+        "type": "object",
+        "properties": { "file": text },
+        "required": ["file"],
+        "additionalProperties": false,
+    });
     let reference = json!({
         "description": "A resource of the manifest: `type[title]`.",
         "type": "string",
@@ -308,6 +315,7 @@ fn common() -> Map<String, Json> {
         ("bytes", bytes),
         ("sensitive", sensitive),
         ("template", template),
+        ("content", content),
         ("reference", reference),
         ("references", references),
         ("meta", meta),
@@ -436,6 +444,7 @@ fn attribute_schema(attribute: &AttributeSchema) -> Json {
         { "$ref": "#/$defs/expression" },
         { "$ref": "#/$defs/sensitive" },
         { "$ref": "#/$defs/template" },
+        { "$ref": "#/$defs/content" },
         { "type": "null" },
     ]);
     let mut schema = Map::new();

@@ -214,6 +214,9 @@ impl<'e, 't> Values<'e, 't> {
                 "template" if !view.tree().is_literal() && template::is_wanted(wanted) => {
                     return values.templated(value, false);
                 }
+                "file" if !view.tree().is_literal() && template::is_wanted(wanted) => {
+                    return values.content(value, wanted);
+                }
                 _ => {}
             }
         }
@@ -247,6 +250,32 @@ impl<'e, 't> Values<'e, 't> {
             )),
             PartKinds::Skipped => BuildResult::Skipped,
             PartKinds::Broken => BuildResult::Broken,
+        }
+    }
+
+    /// Returns the content of the file at the path below `file`.
+    fn content(&self, view: View<'t>, wanted: &DataType) -> BuildResult {
+        if !view.is_scalar() || view.is_null() {
+            let problem = Diagnostic::new("`file` is the path of a file, relative to the manifest");
+            self.environment.report(problem.at(view.span()).hint("such as { file: files/app.conf }"));
+            return BuildResult::Broken;
+        }
+        if !self.evaluate {
+            return BuildResult::Skipped;
+        }
+        let Some(path) = self.environment.text(view) else { return BuildResult::Broken };
+        let from = self.environment.file_name(view.span().source);
+        let broken = |why: EcoString| {
+            self.environment.report(Diagnostic::new(why).at(view.span()));
+            BuildResult::Broken
+        };
+        match self.environment.inputs.loader.content(&from, &path) {
+            Ok(value) if accepts(wanted, &value) => BuildResult::Value(value),
+            Ok(Value::String(text)) if takes_bytes(wanted) => {
+                BuildResult::Value(Value::Binary(text.as_bytes().to_vec().into()))
+            }
+            Ok(_) => broken(eco_format!("the content of `{path}` is not a text, and this attribute takes no bytes")),
+            Err(why) => broken(eco_format!("cannot read the content `{path}`: {why}")),
         }
     }
 

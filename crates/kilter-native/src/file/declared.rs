@@ -19,7 +19,13 @@ pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Ve
         problems.push(not_normal("path", path));
     }
     if let Some(source) = source_path(should).filter(|source| !open::is_normal(source)) {
-        problems.push(not_normal("source", source));
+        let problem = not_normal("source", source);
+        problems.push(match source.starts_with('/') {
+            true => problem,
+            false => problem.hint(
+                "a file beside the manifest is `content: { file: PATH }`; `source` is a path of the machine, from `/`",
+            ),
+        });
     }
     problems.extend(download(should));
     let fragments = texts(should.get("fragments"));

@@ -16,7 +16,7 @@ use crate::{facts, output, plan_file};
 
 /// Inputs of a run on another host.
 pub(crate) struct ForHost {
-    /// What the host needs to compile the manifests again.
+    /// Texts, facts, variables and secrets, with which the host compiles the manifests again.
     pub(crate) received: Received,
     /// Declared attributes of each resource, without secrets.
     pub(crate) declared: HashMap<String, Map<String, Json>>,

@@ -13,6 +13,7 @@ mod completions;
 mod composite;
 mod config;
 mod confirmation;
+mod contents;
 mod contested;
 mod devices;
 mod embedded;

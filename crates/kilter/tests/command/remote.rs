@@ -160,9 +160,13 @@ fn host_without_an_answer_is_no_success() {
     assert!(answer.code == 4 && answer.stderr.contains("Host key verification failed"), "{}", answer.stderr);
 }
 
-/// Returns a manifest with a template, an include, a fact and a secret of this machine.
+/// Bytes that are no UTF-8.
+const BYTES: &[u8] = b"\x89PNG\r\n\x00\xff";
+
+/// Returns a manifest with a template, the content of a file, an include, a fact and a secret of this machine.
 fn site(sshd: &Sshd) -> String {
     sshd.place.file("pw", "planted-secret\n");
+    sshd.place.file("icon", BYTES);
     sshd.place.file("motd.j2", "{{ vars.greeting }} $(id) 'q'\n");
     let root = sshd.path("made");
     sshd.place.file("more.yaml", format!("resources:\n  file[{root}]: {{ensure: directory}}\n"));
@@ -171,7 +175,8 @@ fn site(sshd: &Sshd) -> String {
         "site.yaml",
         format!(
             "include: [more.yaml]\nvars: {{greeting: 'Hi ${{facts.kernel}}', pw: {{sensitive: {{file: {pw}}}}}}}\n\
-             resources:\n  file[{root}/motd]: {{content: {{template: motd.j2}}}}\n  file[{root}/pw]: {{content: '${{vars.pw}}'}}\n"
+             resources:\n  file[{root}/motd]: {{content: {{template: motd.j2}}}}\n  file[{root}/pw]: {{content: '${{vars.pw}}'}}\n  \
+             file[{root}/icon]: {{content: {{file: icon}}}}\n"
         ),
     )
 }
@@ -189,7 +194,7 @@ fn plan_of_hosts_is_applied_exactly() {
     let json = sshd.kilter("h1,h2", &["plan", &site, "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(json["groups"][0]["hosts"], serde_json::json!(["h1", "h2"]));
-    assert_eq!(json["groups"][0]["steps"].as_array().unwrap().len(), 3);
+    assert_eq!(json["groups"][0]["steps"].as_array().unwrap().len(), 4);
     let asked = sshd.kilter("h1", &["apply", &site]);
     assert!(asked.code == 1 && asked.stderr.contains("there is no terminal to ask"), "{}", asked.stderr);
     assert!(!made.exists());
@@ -198,6 +203,7 @@ fn plan_of_hosts_is_applied_exactly() {
     assert!(applied.stderr.contains("1 host: 1 applied"), "{}", applied.stderr);
     assert_eq!(content(&made.join("motd")), "Hi Linux $(id) 'q'\n");
     assert_eq!(content(&made.join("pw")), "planted-secret");
+    assert_eq!(std::fs::read(made.join("icon")).unwrap(), BYTES);
     let again = sshd.kilter("h1,h2", &["apply", "--yes", &site]);
     assert_eq!((again.code, again.stderr.contains("2 hosts: 2 unchanged")), (0, true), "{}", again.stderr);
     let texts = [plan.stdout, applied.stdout, applied.stderr].concat();

@@ -1,18 +1,71 @@
-//! This program as it is sent to hosts.
+//! Programs that are sent to hosts.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use ring::digest::{Context, SHA256};
+use kilter_process::trust::TrustPolicy;
+use ring::digest::{SHA256, digest};
 
-/// Program for the hosts of one architecture.
+/// Programs for hosts: this one, and those for other kinds of machines.
+#[derive(Debug)]
+pub struct Programs {
+    own: Binary,
+    /// Directory of the others: `kilter-MACHINE`.
+    directory: PathBuf,
+    trust: TrustPolicy,
+    others: Mutex<HashMap<String, Arc<Binary>>>,
+}
+
+impl Programs {
+    /// Reads the program of this process. Those for other kinds of machines are read at their first use from
+    /// `directory`, as `kilter-MACHINE`.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn new(directory: &Path, trust: TrustPolicy) -> io::Result<Programs> {
+        Ok(Programs { own: Binary::own()?, directory: directory.to_owned(), trust, others: Mutex::default() })
+    }
+
+    /// Returns the program of this process.
+    pub fn own(&self) -> &Binary {
+        &self.own
+    }
+
+    /// Returns the program for another kind of machine.
+    ///
+    /// # Errors
+    /// The reason why there is none, with the remedy.
+    pub(crate) fn of(&self, machine: &str) -> Result<Arc<Binary>, String> {
+        if !machine.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return Err("that is no kind of machine".to_owned());
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = others.get(machine) {
+            return Ok(Arc::clone(known));
+        }
+        let path = self.directory.join(format!("kilter-{machine}"));
+        let opened = self.trust.open(&path).map_err(|distrust| match distrust.is_missing() {
+            true => {
+                format!("store kilter for such machines at {}, or name its directory by --programs", path.display())
+            }
+            false => format!("{}: {distrust}", path.display()),
+        })?;
+        let binary = opened.open().and_then(|file| Binary::of(file, machine));
+        let binary = binary.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        Ok(Arc::clone(others.entry(machine.to_owned()).or_insert_with(|| Arc::new(binary))))
+    }
+}
+
+/// Program for the hosts of one kind of machine.
 #[derive(Debug)]
 pub struct Binary {
-    path: PathBuf,
+    file: File,
     /// Name of the machines on which it runs, as `uname -m` prints it.
     machine: String,
     digest: String,
@@ -22,36 +75,16 @@ pub struct Binary {
 
 impl Binary {
     /// Reads the program of this process.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn own() -> io::Result<Binary> {
+    fn own() -> io::Result<Binary> {
         // The link names this program even if its file was replaced meanwhile.
-        Binary::at(PathBuf::from("/proc/self/exe"), crate::stub::own_machine())
+        Binary::of(File::open("/proc/self/exe")?, crate::stub::own_machine())
     }
 
     /// Reads a program that runs on `machine`.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn at(path: PathBuf, machine: &str) -> io::Result<Binary> {
-        let mut file = File::open(&path)?;
-        let mut context = Context::new(&SHA256);
-        let mut chunk = vec![0; 256 << 10];
-        loop {
-            match file.read(&mut chunk)? {
-                0 => break,
-                count => context.update(&chunk[..count]),
-            }
-        }
-        let digest = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Binary {
-            path,
-            machine: machine.to_owned(),
-            digest,
-            compressed: OnceLock::new(),
-            compression: Mutex::new(()),
-        })
+    fn of(file: File, machine: &str) -> io::Result<Binary> {
+        let digest = digest(&SHA256, &content(&file)?).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let machine = machine.to_owned();
+        Ok(Binary { file, machine, digest, compressed: OnceLock::new(), compression: Mutex::new(()) })
     }
 
     /// Returns the SHA-256 in hexadecimal digits.
@@ -66,7 +99,7 @@ impl Binary {
 
     /// Returns the content.
     pub(crate) fn content(&self) -> io::Result<Vec<u8>> {
-        std::fs::read(&self.path)
+        content(&self.file)
     }
 
     /// Returns the content, compressed with gzip.
@@ -81,4 +114,11 @@ impl Binary {
         let compressed = encoder.finish()?;
         Ok(self.compressed.get_or_init(|| compressed))
     }
+}
+
+fn content(file: &File) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
 }

@@ -24,7 +24,7 @@ mod serve;
 mod session;
 mod stub;
 
-pub use binary::Binary;
+pub use binary::{Binary, Programs};
 pub use destination::{Become, BecomeMethod, Destination, Password, Ssh, Via};
 pub use serve::serve;
 pub use session::{Finished, LinkError, OpenError, RemoteCall, RemoteSession, Settings};

@@ -9,7 +9,7 @@ use kilter_process::{
 };
 use serde_json::{Value as Json, json};
 
-use crate::binary::Binary;
+use crate::binary::{Binary, Programs};
 use crate::destination::{Become, Destination, Via};
 use crate::frame::{self, FrameKind, PROTOCOL};
 use crate::stub::{self, Cached, HostReport};
@@ -66,14 +66,14 @@ pub enum OpenError {
         why: String,
     },
     /// The host is no machine of Linux for which this program was built.
-    #[error("the host runs {system} on {machine}, and this program is for Linux on {expected}")]
+    #[error("the host runs {system} on {machine}: {why}")]
     Architecture {
         /// Name of the system.
         system: String,
-        /// Name of the machine.
+        /// Kind of the machine.
         machine: String,
-        /// Name of the machine for which there is a program.
-        expected: String,
+        /// Reason why there is no program, with the remedy.
+        why: String,
     },
     /// The program cannot be stored or run on the host.
     #[error("cannot run kilter on the host: {0}")]
@@ -87,7 +87,7 @@ impl OpenError {
     /// Returns true if another attempt may succeed at once: the server had too many connections at that moment.
     fn is_transient(&self) -> bool {
         let Self::Unreachable(why) = self else { return false };
-        ["kex_exchange_identification", "RemoteSession reset by", "RemoteSession closed by", "Broken pipe"]
+        ["kex_exchange_identification", "Connection reset by", "Connection closed by", "Broken pipe"]
             .iter()
             .any(|text| why.contains(text))
     }
@@ -107,8 +107,8 @@ impl From<io::Error> for LinkError {
 /// Settings of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
-    /// The program for the host.
-    pub binary: &'a Binary,
+    /// The programs for hosts.
+    pub programs: &'a Programs,
     /// Maximum time until the host answers.
     pub timeout: Duration,
     /// True if the program may stay on the host for the next session.
@@ -177,7 +177,7 @@ impl RemoteSession {
         // No frame starts as a marker does.
         let marker = format!("k{}", random_word().map_err(unreachable)?);
         let prompt = format!("{marker}:");
-        let script = stub::script(&marker, settings.binary.digest());
+        let script = stub::script(&marker, settings.programs.own().digest());
         let (program, args) = destination.command(&script, &prompt, settings.is_fresh);
         let environment = Environment::new().allow(VARIABLES);
         let mut invocation = Invocation::new(program).args(args).environment(&environment);
@@ -257,26 +257,56 @@ impl RemoteSession {
         settings: &Settings<'_>,
         until: Instant,
     ) -> Result<(), OpenError> {
-        let refuse = |error: io::Error| OpenError::Program(error.to_string());
-        if found.system != "Linux" || found.machine != settings.binary.machine() {
-            return Err(OpenError::Architecture {
-                system: found.system.clone(),
-                machine: found.machine.clone(),
-                expected: settings.binary.machine().to_owned(),
-            });
-        }
         self.complaint.clear();
+        let own = settings.programs.own();
+        if found.system == "Linux" && found.machine == own.machine() {
+            return self.start(own, found, marker, settings, until);
+        }
+        let refuse =
+            |why| OpenError::Architecture { system: found.system.clone(), machine: found.machine.clone(), why };
+        if found.system != "Linux" {
+            return Err(refuse("kilter is for Linux".to_owned()));
+        }
+        let other = settings.programs.of(&found.machine).map_err(refuse)?;
+        let _ = self.send(stub::choose(other.digest()).as_bytes(), Some(until), settings.interrupted);
+        // The script becomes a cached program, which greets, or prints its first line again.
+        let mut found = HostReport { cached: Cached::Yes, ..found.clone() };
+        while self.received.len() < marker.len() && self.ended.is_none() {
+            self.receive_until(until, settings)?;
+        }
+        if self.received.starts_with(marker.as_bytes()) {
+            found = loop {
+                if let Some(line) = self.marked_line(marker) {
+                    break HostReport::parse(&line)
+                        .ok_or_else(|| OpenError::Program(format!("its shell answered `{line}`")))?;
+                }
+                self.receive_until(until, settings)?;
+            };
+        }
+        self.start(&other, &found, marker, settings, until)
+    }
+
+    /// Sends a program that is missing, and waits for its greeting.
+    fn start(
+        &mut self,
+        binary: &Binary,
+        found: &HostReport,
+        marker: &str,
+        settings: &Settings<'_>,
+        until: Instant,
+    ) -> Result<(), OpenError> {
+        let refuse = |error: io::Error| OpenError::Program(error.to_string());
         // The host has answered. The transfer over a slow link takes longer.
         let until = if found.cached == Cached::Yes { until } else { until.max(Instant::now() + TRANSFER) };
         let (line, content) = match found.cached {
             Cached::Yes => (String::new(), Vec::new()),
             Cached::No => {
-                let content = settings.binary.compressed().map_err(refuse)?;
+                let content = binary.compressed().map_err(refuse)?;
                 (stub::receive(content.len(), settings.keeps_cache), content.to_vec())
             }
             Cached::NoDirectory => {
-                let content = settings.binary.content().map_err(refuse)?;
-                (stub::receive_in_memory(content.len()), content)
+                let content = binary.content().map_err(refuse)?;
+                (stub::receive_in_memory(content.len(), binary.machine()), content)
             }
         };
         // A host that fails ends the transfer: its reason follows.
@@ -513,7 +543,7 @@ mod tests {
     #[test]
     fn full_servers_are_asked_again() {
         let error = |why: &str| OpenError::Unreachable(why.to_owned());
-        assert!(error("kex_exchange_identification: read: RemoteSession reset by peer").is_transient());
+        assert!(error("kex_exchange_identification: read: Connection reset by peer").is_transient());
         assert!(!error("ssh: Could not resolve hostname web9: Name or service not known").is_transient());
         assert!(!OpenError::Interrupted.is_transient());
     }

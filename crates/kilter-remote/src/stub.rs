@@ -77,6 +77,15 @@ pub(crate) fn script(marker: &str, digest: &str) -> String {
     script
 }
 
+/// Returns the line that chooses the program with another digest, for another kind of machine: the script becomes it if
+/// it is there, or prints its first line again.
+pub(crate) fn choose(digest: &str) -> String {
+    format!(
+        "D={digest};if test $W = cached;then W=new;fi;if test $W = new&&test -x ./kilter-$D;then \
+         exec ./kilter-$D serve;fi;echo \"$M $W $U $(uname -sm)\";read -r L&&eval \"$L\"\n"
+    )
+}
+
 /// Returns the line that receives `size` bytes of gzip, verifies the program, and becomes it.
 pub(crate) fn receive(size: usize, keeps_cache: bool) -> String {
     let run = match keeps_cache {
@@ -92,13 +101,15 @@ pub(crate) fn receive(size: usize, keeps_cache: bool) -> String {
     )
 }
 
-/// Returns the lines that receive a program of `size` bytes into memory and become it. They need perl.
-pub(crate) fn receive_in_memory(size: usize) -> String {
-    let number = match std::env::consts::ARCH {
+/// Returns the lines that receive a program of `size` bytes into memory of a kind of machine, and become it. They need
+/// perl.
+pub(crate) fn receive_in_memory(size: usize, machine: &str) -> String {
+    // memfd_create(2).
+    let number = match machine {
         "x86_64" => 319,
-        "arm" => 385,
-        "x86" => 356,
-        "powerpc64" => 360,
+        "armv7l" => 385,
+        "i686" => 356,
+        "ppc64le" => 360,
         "s390x" => 350,
         _ => 279,
     };

@@ -45,6 +45,10 @@ pub(crate) struct RemoteArgs {
     /// With --on: configuration file of ssh, instead of the usual ones
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) ssh_config: Option<PathBuf>,
+    /// With --on: directory with the programs for other kinds of machines than this one: `kilter-aarch64` and others, by
+    /// the name that `uname -m` prints there [default: /usr/lib/kilter]
+    #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) programs: Option<PathBuf>,
     /// With --on: leave nothing on the hosts. kilter is then sent again by the next command
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
@@ -62,13 +66,14 @@ impl Default for RemoteArgs {
             parallel: 20,
             connect_timeout: Duration::from_secs(60),
             ssh_config: None,
+            programs: None,
             no_cache: false,
         }
     }
 }
 
 /// Options of this module that take a value, and the colour, which this process decides.
-const WITH_VALUE: [&str; 9] = [
+const WITH_VALUE: [&str; 10] = [
     "--color",
     "--on",
     "-i",
@@ -78,6 +83,7 @@ const WITH_VALUE: [&str; 9] = [
     "--parallel",
     "--connect-timeout",
     "--ssh-config",
+    "--programs",
 ];
 
 /// Options of this module without a value.

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use kilter_model::{Hash, Value, from_json};
 use kilter_process::Stream;
-use kilter_remote::{Binary, Destination, Finished, LinkError, OpenError, RemoteCall, RemoteSession, Settings, Via};
+use kilter_remote::{Destination, Finished, LinkError, OpenError, Programs, RemoteCall, RemoteSession, Settings, Via};
 use serde_json::Value as Json;
 
 use crate::cli::RemoteArgs;
@@ -34,15 +34,15 @@ pub(crate) enum HostAnswer {
 pub(crate) struct Hosts {
     destinations: Vec<Destination>,
     sessions: Vec<Mutex<Option<RemoteSession>>>,
-    binary: Binary,
+    programs: Programs,
     args: RemoteArgs,
     opening: Opening,
 }
 
 impl Hosts {
-    pub(super) fn new(destinations: Vec<Destination>, binary: Binary, args: &RemoteArgs) -> Hosts {
+    pub(super) fn new(destinations: Vec<Destination>, programs: Programs, args: &RemoteArgs) -> Hosts {
         let sessions = destinations.iter().map(|_| Mutex::new(None)).collect();
-        Hosts { destinations, sessions, binary, args: args.clone(), opening: Opening::default() }
+        Hosts { destinations, sessions, programs, args: args.clone(), opening: Opening::default() }
     }
 
     /// Returns the number of hosts.
@@ -129,7 +129,7 @@ impl Hosts {
         let destination = &self.destinations[host];
         let _permit = self.opening.permit(destination);
         let settings = Settings {
-            binary: &self.binary,
+            programs: &self.programs,
             timeout: self.args.connect_timeout,
             keeps_cache: !self.args.no_cache,
             is_fresh,

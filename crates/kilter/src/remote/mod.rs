@@ -12,14 +12,17 @@ mod targets;
 use std::sync::Arc;
 
 use kilter_inventory::Target;
-use kilter_remote::{Binary, RemoteCall};
+use kilter_remote::{Programs, RemoteCall};
 
 use crate::cli::{Cli, Command, RemoteArgs, ServeArgs};
 use crate::exit::Exit;
-use crate::{foreign, output, signals};
+use crate::{foreign, output, signals, trust};
 use hosts::Hosts;
 pub(crate) use saved::is_applied;
 use targets::HostSelection;
+
+/// Default directory of the programs for hosts of other kinds of machines.
+const PROGRAMS: &str = "/usr/lib/kilter";
 
 /// Runs a command on other hosts. `words` are the words of the command line after the name of the program.
 pub(crate) fn run(cli: &Cli, words: Vec<String>) -> Exit {
@@ -80,8 +83,8 @@ pub(crate) fn run_on(host: &str, is_root: bool, args: Vec<String>) -> Result<u8,
     signals::listen().map_err(|_| "signals cannot be received".to_owned())?;
     let options = RemoteArgs { is_become: is_root, ..RemoteArgs::default() };
     let destination = targets::of_name(host, &options)?;
-    let binary = Binary::own().map_err(|error| error.to_string())?;
-    let hosts = Hosts::new(vec![destination], binary, &options);
+    let programs = programs(&options).map_err(|error| error.to_string())?;
+    let hosts = Hosts::new(vec![destination], programs, &options);
     let call = RemoteCall { args, ..RemoteCall::default() };
     let finished = hosts.call_streaming(0, &call, &mut foreign::write);
     hosts.close();
@@ -105,14 +108,18 @@ pub(crate) fn serve(args: &ServeArgs) -> Exit {
     }
 }
 
+fn programs(args: &RemoteArgs) -> std::io::Result<Programs> {
+    Programs::new(args.programs.as_deref().unwrap_or(std::path::Path::new(PROGRAMS)), trust::usual())
+}
+
 /// Returns the selected hosts of a command line, without sessions unless the selection needs facts.
 ///
 /// # Errors
 /// If no host is selected; reported.
 fn hosts(args: &RemoteArgs) -> Result<(Hosts, Vec<Arc<Target>>), Exit> {
     let mut selection = HostSelection::read(args)?;
-    let binary = Binary::own().map_err(|error| output::fail(format_args!("cannot read this program: {error}")))?;
-    let mut hosts = Hosts::new(selection.destinations(args)?, binary, args);
+    let programs = programs(args).map_err(|error| output::fail(format_args!("cannot read this program: {error}")))?;
+    let mut hosts = Hosts::new(selection.destinations(args)?, programs, args);
     selection.decide(&mut hosts)?;
     Ok((hosts, selection.targets().to_vec()))
 }

@@ -317,3 +317,32 @@ fn nothing_stays_on_the_host_without_the_cache() {
     let mode = std::fs::metadata(&cache).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
 }
+
+#[test]
+fn other_kind_of_machine_gets_its_own_program() {
+    let sshd = Sshd::start();
+    // The host claims to be another machine, and runs the programs of this one.
+    let uname = sshd.place.file("uname", "#!/bin/sh\necho Linux aarch64\n");
+    std::fs::set_permissions(&uname, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let cache = sshd.place.path().join("other-cache");
+    let setting = format!("PATH={}:$PATH KILTER_CACHE_DIR={}", sshd.place.path().display(), cache.display());
+    let key = content(&sshd.place.path().join("authorized_keys"));
+    let command = format!("command=\"export {setting}; exec sh -c \\\"$SSH_ORIGINAL_COMMAND\\\"\" {key}");
+    sshd.place.file("authorized_keys", command);
+    let programs = sshd.path("programs");
+    let args = ["--programs", &programs, "facts", "kernel"];
+    let refused = sshd.kilter("h1", &args);
+    let told = format!("the host runs Linux on aarch64: store kilter for such machines at {programs}/kilter-aarch64");
+    assert!(refused.code == 4 && refused.stderr.contains(&told.replace(&sshd.path(""), "DIR/")), "{refused:?}");
+    std::fs::create_dir(&programs).unwrap();
+    let program = sshd.place.copy_of_kilter("programs/kilter-aarch64");
+    let other = std::fs::OpenOptions::new().append(true).open(&program);
+    std::io::Write::write_all(&mut other.unwrap(), b"of another machine").unwrap();
+    for _ in 0..2 {
+        let answered = sshd.kilter("h1", &args);
+        assert_eq!((answered.code, answered.stdout.as_str()), (0, "Linux\n"), "{answered:?}");
+        let cached: Vec<_> = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(cached.len(), 1, "{cached:?}");
+        assert_eq!(std::fs::read(&cached[0]).unwrap(), std::fs::read(&program).unwrap());
+    }
+}

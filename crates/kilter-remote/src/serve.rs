@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use kilter_process::{Cancel, Environment, Event, Invocation, Stream, run_observed};
+use kilter_process::{Cancel, Environment, Event, Group, Invocation, Stream, run_observed};
 use serde_json::{Value as Json, json};
 
 use crate::frame::{self, Frame, FrameKind, PROTOCOL};
@@ -153,6 +153,8 @@ impl CommandServer<'_> {
     ) -> io::Result<()> {
         let mut invocation =
             Invocation::new(self.program).args(args).environment(&Environment::new().allow(VARIABLES)).stdin(stdin);
+        // An interruption is for the command only. The programs that it has started finish the step in flight.
+        invocation.group = Group::Inherited;
         invocation.grace = GRACE;
         if self.directory.is_none() && !returns.is_empty() {
             self.directory = Some(WorkingDirectory::create()?);

@@ -20,6 +20,8 @@ pub(crate) struct RunInputs {
     pub(crate) facts: Json,
     /// Changes that the run undoes.
     pub(crate) subject: Option<String>,
+    /// Id of the plan that the run applies.
+    pub(crate) plan: Option<String>,
 }
 
 /// A manifest, or a file that it includes.
@@ -42,12 +44,17 @@ impl RunInputs {
             true => Json::Null,
             false => Json::Object(facts.iter().map(|(name, value)| (name.to_string(), to_json(value))).collect()),
         };
-        RunInputs { sources: sources.ids().map(digest).collect(), facts, subject: None }
+        RunInputs { sources: sources.ids().map(digest).collect(), facts, subject: None, plan: None }
     }
 
     /// Returns the inputs of an undo.
     pub(crate) fn of_undo(subject: &str) -> RunInputs {
         RunInputs { subject: Some(subject.to_owned()), ..RunInputs::default() }
+    }
+
+    /// Returns these inputs as those of the plan with this id.
+    pub(crate) fn of_plan(self, id: &str) -> RunInputs {
+        RunInputs { plan: Some(id.to_owned()), ..self }
     }
 
     /// Returns the manifests with their digests and commits.

@@ -94,6 +94,7 @@ fn applied(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
                 Ok(lock) => lock,
                 Err(exit) => return exit,
             };
+            provenance.iter().for_each(|plan| session.set_inputs(session.inputs().of_plan(&plan.id)));
             let report = match pass.report(&prepared, session) {
                 Ok(report) => report,
                 Err(exit) => return exit,

@@ -275,6 +275,9 @@ impl Recorder {
             if let Some(subject) = &self.inputs.subject {
                 header["subject"] = subject.as_str().into();
             }
+            if let Some(plan) = &self.inputs.plan {
+                header["plan"] = plan.as_str().into();
+            }
             if let Some(before) = Unchanged::of(&self.state_dir).before(self.prepared.origin()) {
                 header["unchanged_before"] = before;
             }

@@ -24,7 +24,7 @@ pub(crate) use history::{
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
 pub(crate) use remote::RemoteArgs;
 pub(crate) use reports::ReportArgs;
-pub(crate) use rollout::RolloutArgs;
+pub(crate) use rollout::{ResumeRolloutArgs, RolloutArgs, RolloutCommand, StoredRolloutArgs};
 pub(crate) use runs::{ApplyArgs, ManifestArgs, PlanArgs, RunArgs};
 
 use crate::module_log::LogFilter;
@@ -177,6 +177,9 @@ pub(crate) enum Command {
     /// Show the targets and groups of an inventory
     #[command(after_help = examples::INVENTORY)]
     Inventory(InventoryArgs),
+    /// Show the stored roll-outs to other hosts, and continue one
+    #[command(after_help = examples::ROLLOUT)]
+    Rollout(StoredRolloutArgs),
     /// Draw the graph of a manifest
     #[command(after_help = examples::GRAPH)]
     Graph(GraphArgs),

@@ -86,6 +86,9 @@ fn main() -> ExitCode {
         Ok(mut cli) => {
             cli.global.color.write_global();
             cli.global.log.iter().for_each(module_log::start);
+            if let Err(exit) = remote::select_failed(&mut cli.global) {
+                return exit.into();
+            }
             match devices::named(&cli.global) {
                 Err(exit) => return exit.into(),
                 Ok(mut names) if names.len() == 1 => cli.global.device = names.pop(),

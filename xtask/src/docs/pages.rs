@@ -94,7 +94,7 @@ pub(super) const TABLE: &[Page] = &[
 ];
 
 /// All commands, in the order of the manual.
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 41] = [
     "types",
     "get",
     "set",
@@ -112,6 +112,10 @@ const COMMANDS: [&str; 37] = [
     "clean",
     "facts",
     "inventory",
+    "rollout",
+    "rollout list",
+    "rollout show",
+    "rollout resume",
     "graph",
     "history",
     "history show",

@@ -178,6 +178,18 @@ Examples:
 A name alone is a host or a group. Patterns are those of Ansible: `a,b`, `a:b`, `web*`, `!x`, `&x`,
 `~regex`, `web[0:2]`. Passwords are not shown.";
 
+pub(super) const ROLLOUT: &str = "\
+Examples:
+  kilter rollout list
+  kilter rollout show last             the state of each host
+  kilter rollout resume last           continue after the controller was killed
+  kilter rollout resume 7 --max-failures 3
+  kilter --failed-of last plan site.yaml
+                                       a new plan of the hosts that were not changed
+
+Each `kilter --on HOSTS apply` is stored on this machine. `resume` applies the approved plans to the
+hosts that are untouched or had no answer. A host whose apply had begun is first asked for its result.";
+
 pub(super) const FACTS: &str = "\
 Examples:
   kilter facts

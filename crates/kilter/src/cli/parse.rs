@@ -36,8 +36,8 @@ impl Cli {
 }
 
 /// Commands that work on this machine only.
-const LOCAL: [&str; 10] =
-    ["explain", "init", "fmt", "run", "graph", "provider", "schema", "completions", "man", "complete"];
+const LOCAL: [&str; 11] =
+    ["explain", "init", "fmt", "run", "rollout", "graph", "provider", "schema", "completions", "man", "complete"];
 
 /// Parses a valid command line of a frequent command, without the parsers of the other commands.
 ///

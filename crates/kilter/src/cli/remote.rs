@@ -16,6 +16,10 @@ pub(crate) struct RemoteArgs {
     /// in the device configuration, such as `switch1,switch2`
     #[arg(long, global = true, value_name = "HOSTS")]
     pub(crate) on: Vec<String>,
+    /// Run the command on the hosts of a stored roll-out that failed, have undone the changes, had no answer or were not
+    /// reached: its number, or `last`
+    #[arg(long, global = true, value_name = "ID")]
+    pub(crate) failed_of: Option<String>,
     /// Inventory of hosts and devices: a file, a directory or a program, in the format of kilter, Bolt or Ansible
     /// [default: /etc/kilter/inventory.yaml for root, ~/.config/kilter/inventory.yaml otherwise, if it exists]
     #[arg(short = 'i', long, global = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath,
@@ -58,6 +62,7 @@ impl Default for RemoteArgs {
     fn default() -> RemoteArgs {
         RemoteArgs {
             on: Vec::new(),
+            failed_of: None,
             inventory: None,
             is_become: false,
             become_user: None,
@@ -73,9 +78,10 @@ impl Default for RemoteArgs {
 }
 
 /// Options of this module that take a value, and the colour, which this process decides.
-const WITH_VALUE: [&str; 10] = [
+const WITH_VALUE: [&str; 11] = [
     "--color",
     "--on",
+    "--failed-of",
     "-i",
     "--inventory",
     "--become-user",

@@ -1,6 +1,8 @@
 //! Options for the roll-out of a plan to several hosts.
 
-use clap::Args;
+use clap::{Args, Subcommand};
+
+use super::ReportFormat;
 
 /// Options for the roll-out of a plan to several hosts.
 #[derive(Clone, Debug, Default, Args)]
@@ -17,6 +19,60 @@ pub(crate) struct RolloutArgs {
     /// [default: 0 with --stage, otherwise any number]
     #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = share)]
     pub(crate) max_failures: Vec<Share>,
+}
+
+impl RolloutArgs {
+    /// Replaces the options by those that are given.
+    pub(crate) fn replace_by(&mut self, given: &RolloutArgs) {
+        self.yes |= given.yes;
+        for (option, given) in [(&mut self.stage, &given.stage), (&mut self.max_failures, &given.max_failures)] {
+            if !given.is_empty() {
+                option.clone_from(given);
+            }
+        }
+    }
+}
+
+/// Commands of `kilter rollout`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StoredRolloutArgs {
+    #[command(subcommand)]
+    pub(crate) command: RolloutCommand,
+}
+
+/// Commands for stored roll-outs.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum RolloutCommand {
+    /// List the stored roll-outs, the newest first
+    List {
+        /// Output format
+        #[arg(long, value_name = "FORMAT", default_value = "human")]
+        format: ReportFormat,
+    },
+    /// Show the state of each host of a roll-out
+    Show {
+        /// Number of the roll-out, or `last`
+        #[arg(value_name = "ID")]
+        id: String,
+        /// Output format
+        #[arg(long, value_name = "FORMAT", default_value = "human")]
+        format: ReportFormat,
+    },
+    /// Continue a roll-out with the hosts that are untouched or have no result
+    Resume(ResumeRolloutArgs),
+}
+
+/// Arguments of `kilter rollout resume`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ResumeRolloutArgs {
+    /// Number of the roll-out, or `last`
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Format of the report
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub(crate) format: ReportFormat,
+    #[command(flatten)]
+    pub(crate) rollout: RolloutArgs,
 }
 
 /// Number of hosts.

@@ -75,6 +75,7 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
         Command::Explain(args) => in_session(&|session| explain::run(args, session)),
         Command::Facts(args) => in_session(&|session| facts::run(args, session)),
         Command::Inventory(args) => in_session(&|session| inventory::run(args, session)),
+        Command::Rollout(args) => in_session(&|session| remote::run_rollout(&args.command, session)),
         Command::Graph(args) => in_session(&|session| graph::run(args, session)),
         Command::Provider(args) => provider::run(args, global, &in_session),
         Command::Schema(args) => in_session(&|session| schema::run(args, session)),

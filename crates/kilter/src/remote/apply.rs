@@ -8,8 +8,10 @@ use kilter_recording::RecordMode;
 use super::ask;
 use super::hosts::Hosts;
 use super::plans::{self, HostGroup, HostPlan, Planner};
-use super::rollout::{Rollout, exit_of_results, results_json, show_results};
+use super::results::{HostState, exit_of_states, results_json, show_results, states};
+use super::rollout::{Rollout, RolloutProgress};
 use super::saved::{self, SavedPlan};
+use super::store::RolloutStore;
 use crate::cli::{ApplyArgs, Cli, Global, ManifestArgs, PlanArgs, Released, ReportFormat, RolloutArgs};
 use crate::commands::plan::refuse_overwrite;
 use crate::exit::Exit;
@@ -89,17 +91,36 @@ pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
                 exit => exit,
             });
         }
-        let rollout = Rollout { hosts, plans: &plans, args, options: &options };
-        let results = rollout.run(&approved);
+        let stored = saved::text(hosts, &plans, None, session);
+        let (_, text) = stored.map_err(|error| output::fail(format_args!("cannot store the roll-out: {error}")))?;
+        let begin = states(hosts, &plans, &approved);
+        let journal = RolloutStore::of(&session.state_dir()?).begin(words, &begin, &text)?;
+        let results = Rollout::new(hosts, &plans, args, &options, &journal).run(&approved, RolloutProgress::default());
         match is_human {
             true => show_results(hosts, &results),
             false => {
-                output::data(&format!("{:#}\n", results_json(hosts, &plans, &results)));
+                output::data(&format!("{:#}\n", results_json(hosts, &plans, &results, journal.id)));
             }
         }
-        let is_incomplete = plans.iter().any(|plan| matches!(plan, HostPlan::Failed(_) | HostPlan::NoAnswer(_)));
-        Ok(exit_of_results(&results, is_incomplete))
+        let without_plan = begin.iter().map(|host| host.state).filter(|state| state.is_failure());
+        let all = results.iter().map(|(_, result)| result.state()).chain(without_plan);
+        advise(journal.id, all.clone(), is_human);
+        journal.end(!all.clone().any(HostState::is_missing));
+        Ok(exit_of_states(all))
     })
+}
+
+/// Names the commands that continue after a roll-out in which hosts are missing.
+pub(super) fn advise(id: u64, mut states: impl Iterator<Item = HostState> + Clone, is_human: bool) {
+    if !is_human {
+        return;
+    }
+    if states.clone().any(HostState::is_pending) {
+        output::hint(format_args!("`kilter rollout resume {id}` continues with the hosts without a result"));
+    }
+    if states.any(HostState::is_missing) {
+        output::hint(format_args!("`--failed-of {id}` instead of --on selects all hosts that were not changed"));
+    }
 }
 
 /// Reads the plans of a file, if the command applies one.
@@ -111,7 +132,7 @@ fn saved_plans(cli: &Cli, args: &ApplyArgs) -> Result<Option<Vec<SavedPlan>>, Ex
             false => Err(output::fail("`--verify` is for plans, and a manifest was given")),
         };
     }
-    let session = Session::open(&local(cli), RecordMode::Live, "apply")?;
+    let session = Session::open(&local(&cli.global), RecordMode::Live, "apply")?;
     let saved = saved::read(path, &args.verify, &session)?;
     match saved.is_empty() {
         true => Err(output::fail(format_args!("{} has no changes for any host", path.display()))),
@@ -120,9 +141,10 @@ fn saved_plans(cli: &Cli, args: &ApplyArgs) -> Result<Option<Vec<SavedPlan>>, Ex
 }
 
 /// Returns the options for this machine.
-fn local(cli: &Cli) -> Global {
+pub(super) fn local(global: &Global) -> Global {
     // These options are for the hosts.
-    Global { state_dir: None, world: None, hostname: None, ..cli.global.clone() }
+    let state_dir = std::env::var_os("KILTER_STATE_DIR").map(Into::into);
+    Global { state_dir, world: None, hostname: None, ..global.clone() }
 }
 
 /// Refuses options that have no meaning here.
@@ -134,13 +156,13 @@ fn refuse(options: &[(bool, &str)]) -> Result<(), Exit> {
 }
 
 /// Opens the session of the command and the sessions on the hosts.
-fn with_hosts(
+pub(super) fn with_hosts(
     cli: &Cli,
     word: &'static str,
     work: impl FnOnce(&Hosts, &[Arc<Target>], &Session) -> Result<Exit, Exit>,
 ) -> Exit {
     let done = || {
-        let global = local(cli);
+        let global = local(&cli.global);
         let session = Session::open(&global, RecordMode::Live, word)?;
         let (hosts, targets) = super::hosts(&global.remote)?;
         let exit = work(&hosts, &targets, &session);
@@ -167,7 +189,7 @@ fn planned(
 }
 
 /// Returns the options of every command on the hosts.
-fn host_options(cli: &Cli, words: &[String]) -> Vec<String> {
+pub(super) fn host_options(cli: &Cli, words: &[String]) -> Vec<String> {
     let mut options = vec![format!("--color={}", if output::is_styled() { "always" } else { "never" })];
     let given = |name: &str| {
         let at = words.iter().position(|word| word == name || word.starts_with(&format!("{name}=")))?;
@@ -235,6 +257,6 @@ fn group_by_group(hosts: &Hosts, groups: &[HostGroup]) -> Result<Vec<usize>, Exi
     Ok(approved)
 }
 
-fn answer(question: &str) -> Result<char, Exit> {
+pub(super) fn answer(question: &str) -> Result<char, Exit> {
     Ok(ask::question(question)?.trim().chars().next().map_or('n', |c| c.to_ascii_lowercase()))
 }

@@ -5,8 +5,11 @@ mod ask;
 mod forward;
 mod hosts;
 mod plans;
+mod results;
+mod resume;
 mod rollout;
 mod saved;
+mod store;
 mod targets;
 
 use std::sync::Arc;
@@ -18,6 +21,7 @@ use crate::cli::{Cli, Command, RemoteArgs, ServeArgs};
 use crate::exit::Exit;
 use crate::{foreign, output, signals, trust};
 use hosts::Hosts;
+pub(crate) use resume::{run as run_rollout, select_failed};
 pub(crate) use saved::is_applied;
 use targets::HostSelection;
 

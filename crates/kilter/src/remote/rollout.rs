@@ -1,19 +1,18 @@
 //! Roll-out of approved plans, in stages and with a limit of failures.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kilter_process::Stream;
 use kilter_remote::RemoteCall;
-use serde_json::{Map, Value as Json, json};
 
-use super::forward;
 use super::hosts::{HostAnswer, Hosts, keep};
 use super::plans::{self, HostPlan, PLAN, Planned};
+use super::results::{HostResult, HostState};
+use super::store::RolloutJournal;
 use crate::cli::{ApplyArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::{foreign, output, signals};
+use crate::{output, signals};
 
 /// Text with which `apply` on a host begins to wait for its confirmation.
 const WAITS: &str = "unless `kilter confirm` keeps them";
@@ -21,59 +20,68 @@ const WAITS: &str = "unless `kilter confirm` keeps them";
 /// Pause between two attempts to confirm.
 const BETWEEN_CONFIRMATIONS: Duration = Duration::from_secs(1);
 
-/// Result of a host.
-pub(super) enum HostResult {
-    /// All its changes were made.
-    Applied(String),
-    /// Some changes failed, or the connection was lost.
-    Failed(HostAnswer),
-    /// The host was no longer reachable, or not healthy, and has undone the changes.
-    Reverted(String),
-    /// The roll-out ended before.
-    Untouched,
-}
-
 /// Roll-out of approved plans.
 pub(super) struct Rollout<'a> {
-    pub(super) hosts: &'a Hosts,
-    pub(super) plans: &'a [HostPlan],
-    pub(super) args: &'a ApplyArgs,
+    hosts: &'a Hosts,
+    plans: &'a [HostPlan],
+    args: &'a ApplyArgs,
     /// Options of every command on the hosts.
-    pub(super) options: &'a [String],
+    options: &'a [String],
+    journal: &'a RolloutJournal,
+    /// True if the journal cannot be written.
+    is_unstored: AtomicBool,
 }
 
-impl Rollout<'_> {
+/// Progress of a roll-out before this controller.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RolloutProgress {
+    /// Number of hosts with a result.
+    pub(super) asked: usize,
+    /// Number of failures.
+    pub(super) failures: usize,
+}
+
+impl<'a> Rollout<'a> {
+    pub(super) fn new(
+        hosts: &'a Hosts,
+        plans: &'a [HostPlan],
+        args: &'a ApplyArgs,
+        options: &'a [String],
+        journal: &'a RolloutJournal,
+    ) -> Rollout<'a> {
+        Rollout { hosts, plans, args, options, journal, is_unstored: AtomicBool::new(false) }
+    }
+
     /// Applies the plans of these hosts, stage by stage. Returns the result of each host.
-    pub(super) fn run(&self, approved: &[usize]) -> Vec<(usize, HostResult)> {
-        let failures = AtomicUsize::new(0);
-        let limit = self.limit(approved.len());
+    pub(super) fn run(&self, approved: &[usize], before: RolloutProgress) -> Vec<(usize, HostResult)> {
+        let failures = AtomicUsize::new(before.failures);
+        let all = before.asked + approved.len();
+        let limit = self.limit(all);
+        let may_begin = || failures.load(Ordering::Relaxed) <= limit && signals::exit().is_none();
         let mut results = Vec::new();
-        let mut from = 0;
-        let stages = self.stages(approved.len());
+        let mut rest = approved;
+        let stages = self.stages(all);
         for (number, to) in stages.iter().enumerate() {
-            let stage = &approved[from..*to];
-            if stages.len() > 1 && !stage.is_empty() && failures.load(Ordering::Relaxed) <= limit {
-                output::line(format_args!(
-                    "stage {} of {}: {}",
-                    number + 1,
-                    stages.len(),
-                    plans::names(self.hosts, stage)
-                ));
+            let stage;
+            (stage, rest) = rest.split_at(to.saturating_sub(before.asked + results.len()).min(rest.len()));
+            if stages.len() > 1 && !stage.is_empty() && may_begin() {
+                let names = plans::names(self.hosts, stage);
+                output::line(format_args!("stage {} of {}: {names}", number + 1, stages.len()));
             }
             let stage_results = self.hosts.each(stage, |host| {
-                if failures.load(Ordering::Relaxed) > limit || signals::exit().is_some() {
+                if !may_begin() || !self.stored(host, HostState::Started, None) {
                     return HostResult::Untouched;
                 }
                 let result = self.apply(host);
-                if matches!(result, HostResult::Failed(_) | HostResult::Reverted(_)) {
+                if result.state().is_failure() {
                     failures.fetch_add(1, Ordering::Relaxed);
                 }
+                self.stored(host, result.state(), result.reason());
                 result
             });
             results.extend(stage.iter().copied().zip(stage_results));
-            from = *to;
         }
-        results.extend(approved[from..].iter().map(|host| (*host, HostResult::Untouched)));
+        results.extend(rest.iter().map(|host| (*host, HostResult::Untouched)));
         let failed = failures.into_inner();
         if failed > limit {
             output::error(format_args!(
@@ -81,6 +89,16 @@ impl Rollout<'_> {
             ));
         }
         results
+    }
+
+    /// Stores the state of a host. If that fails, reports it once and returns false: no other host begins then.
+    fn stored(&self, host: usize, state: HostState, reason: Option<String>) -> bool {
+        if let Err(error) = self.journal.add(self.hosts.name(host), state, reason)
+            && !self.is_unstored.swap(true, Ordering::Relaxed)
+        {
+            output::error(format_args!("no other host begins: cannot store the roll-out: {error}"));
+        }
+        !self.is_unstored.load(Ordering::Relaxed)
     }
 
     /// Returns the number of hosts at the end of each stage.
@@ -164,95 +182,5 @@ impl Rollout<'_> {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
-    }
-}
-
-/// Shows the results of the hosts.
-pub(super) fn show_results(hosts: &Hosts, results: &[(usize, HostResult)]) {
-    let applied = plans::groups(results.iter().filter_map(|(host, result)| match result {
-        HostResult::Applied(text) => Some((*host, text.lines().last().unwrap_or_default().to_owned())),
-        _ => None,
-    }));
-    for group in &applied {
-        plans::show_group(hosts, group);
-    }
-    for (host, result) in results {
-        match result {
-            HostResult::Failed(HostAnswer::Finished { finished, stdout, stderr }) => {
-                output::error(format_args!("{}: the apply ended with {}", hosts.name(*host), finished.code));
-                let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
-                text.lines().for_each(|line| output::line(format_args!("  {}", foreign::line(line))));
-            }
-            HostResult::Failed(answer) => forward::report(hosts.name(*host), answer),
-            HostResult::Reverted(_) => {
-                output::error(format_args!("{}: not confirmed in time: the changes were undone", hosts.name(*host)));
-            }
-            _ => {}
-        }
-    }
-    let mut parts = Vec::new();
-    for (word, is) in WORDS {
-        let of: Vec<usize> = results.iter().filter(|(_, result)| is(result)).map(|(host, _)| *host).collect();
-        let names = if word == "applied" { String::new() } else { format!(" ({})", list(hosts, &of)) };
-        if !of.is_empty() {
-            parts.push(format!("{} {word}{names}", of.len()));
-        }
-    }
-    output::line(format_args!("{}: {}", plans::number_of_hosts(results.len()), parts.join(", ")));
-}
-
-fn list(hosts: &Hosts, of: &[usize]) -> String {
-    of.iter().map(|host| hosts.name(*host)).collect::<Vec<_>>().join(", ")
-}
-
-/// Condition on a result.
-type IsResult = fn(&HostResult) -> bool;
-
-/// Words for the results.
-const WORDS: [(&str, IsResult); 4] = [
-    ("applied", |result| matches!(result, HostResult::Applied(_))),
-    ("failed", |result| matches!(result, HostResult::Failed(_))),
-    ("reverted", |result| matches!(result, HostResult::Reverted(_))),
-    ("untouched", |result| matches!(result, HostResult::Untouched)),
-];
-
-/// Returns the results and the plans as JSON.
-pub(super) fn results_json(hosts: &Hosts, plans: &[HostPlan], results: &[(usize, HostResult)]) -> Json {
-    let results: HashMap<usize, &HostResult> = results.iter().map(|(host, result)| (*host, result)).collect();
-    let mut document = plans::json(hosts, plans);
-    let entry = |host: usize| {
-        let result = results.get(&host)?;
-        let word = WORDS.iter().find(|(_, is)| is(result)).map_or("", |(word, _)| word);
-        let mut entry = json!({ "result": word });
-        match result {
-            HostResult::Applied(text) | HostResult::Reverted(text) => {
-                entry["report"] = serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into());
-            }
-            HostResult::Failed(HostAnswer::Finished { finished, stdout, stderr }) => {
-                let text = String::from_utf8_lossy(stdout);
-                entry["exit"] = finished.code.into();
-                entry["report"] = serde_json::from_str(&text).unwrap_or_else(|_| text.as_ref().into());
-                entry["messages"] = String::from_utf8_lossy(stderr).as_ref().into();
-            }
-            HostResult::Failed(answer) => entry["error"] = answer.reason().into(),
-            HostResult::Untouched => {}
-        }
-        Some((hosts.name(host).to_owned(), entry))
-    };
-    document["results"] = (0..hosts.len()).filter_map(entry).collect::<Map<String, Json>>().into();
-    document
-}
-
-/// Returns the exit code: a host that failed, has no answer or was not reached is a failure.
-pub(super) fn exit_of_results(results: &[(usize, HostResult)], is_incomplete: bool) -> Exit {
-    let has = |is: IsResult| results.iter().any(|(_, result)| is(result));
-    if has(|result| matches!(result, HostResult::Failed(_))) || is_incomplete {
-        Exit::Failed
-    } else if has(|result| matches!(result, HostResult::Reverted(_))) {
-        Exit::Reverted
-    } else if has(|result| matches!(result, HostResult::Untouched)) {
-        Exit::Failed
-    } else {
-        Exit::Done
     }
 }

@@ -6,7 +6,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use kilter_runtime::{PlanProvenance, SealingKey, integrity};
+use kilter_runtime::{PlanProvenance, PrivateKey, SealingKey, integrity};
 use serde_json::{Value as Json, json};
 
 use super::hosts::Hosts;
@@ -36,6 +36,19 @@ pub(super) struct SavedPlan {
     declared: DeclaredAttributes,
 }
 
+impl SavedPlan {
+    /// Returns the plan. Secrets are read again.
+    ///
+    /// # Errors
+    /// If a secret cannot be read; reported.
+    pub(super) fn plan(&self, session: &Session) -> Result<HostPlan, Exit> {
+        let secrets = Received::of_sources(&self.sources, session)?.secrets_text();
+        let SavedPlan { text, plan, sources, declared, .. } = self;
+        let (text, plan, sources, declared) = (text.clone(), plan.clone(), sources.clone(), declared.clone());
+        Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, declared }))
+    }
+}
+
 /// Returns true if the command applies a plan of several hosts.
 pub(crate) fn is_applied(cli: &Cli) -> bool {
     let Command::Apply(args) = &cli.command else { return false };
@@ -59,9 +72,26 @@ pub(super) fn write(hosts: &Hosts, plans: &[HostPlan], args: &PlanArgs, session:
     let Some(path) = &args.output else { return Ok(()) };
     let fail = |error: String| output::fail(format_args!("cannot write the plan to {}: {error}", path.display()));
     let signer = plan_file::signer(session, args.sign.as_deref())?;
-    let key = SealingKey::made(&session.state_dir()?).map_err(|error| fail(error.to_string()))?;
+    let (made, text) = text(hosts, plans, signer.as_ref(), session).map_err(fail)?;
+    output_file::write(path, &text, FileMode::Private).map_err(fail)?;
+    plan_file::written(&made, path, session);
+    Ok(())
+}
+
+/// Returns the text of a file with the plans of the hosts with changes.
+///
+/// # Errors
+/// The reason why the state directory has no key.
+pub(super) fn text(
+    hosts: &Hosts,
+    plans: &[HostPlan],
+    signer: Option<&PrivateKey>,
+    session: &Session,
+) -> Result<(PlanProvenance, String), String> {
+    let state_dir = session.state_dir_if_any().ok_or("there is no state directory: HOME is not set")?;
+    let key = SealingKey::made(&state_dir).map_err(|error| error.to_string())?;
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let made = PlanProvenance::new(session.host(), now).map_err(|error| fail(error.to_string()))?;
+    let made = PlanProvenance::new(session.host(), now).map_err(|error| error.to_string())?;
     let entry = |(host, plan): (usize, &HostPlan)| match plan {
         HostPlan::Changes(planned) => Some(json!({
             "host": hosts.name(host),
@@ -79,9 +109,8 @@ pub(super) fn write(hosts: &Hosts, plans: &[HostPlan], args: &PlanArgs, session:
         "made": made.json(),
         "hosts": entries,
     });
-    output_file::write(path, &integrity::protect(&document, &key, signer.as_ref()), FileMode::Private).map_err(fail)?;
-    plan_file::written(&made, path, session);
-    Ok(())
+    let text = integrity::protect(&document, &key, signer);
+    Ok((made, text))
 }
 
 /// Reads and verifies the plans of a file.
@@ -125,15 +154,12 @@ pub(super) fn read(path: &Path, verify: &[PathBuf], session: &Session) -> Result
 pub(super) fn plans(hosts: &Hosts, saved: &[SavedPlan], session: &Session) -> Result<Vec<HostPlan>, Exit> {
     let plan = |host: usize| {
         let name = hosts.name(host);
-        let Some(SavedPlan { text, plan, sources, declared, .. }) = saved.iter().find(|saved| saved.host == name)
-        else {
+        let Some(saved) = saved.iter().find(|saved| saved.host == name) else {
             let known: Vec<&str> = saved.iter().map(|saved| saved.host.as_str()).collect();
             let hint = format!("it has plans of {}", known.join(", "));
             return Err(output::fail_with(format_args!("the file has no plan of {name}"), [hint]));
         };
-        let secrets = Received::of_sources(sources, session)?.secrets_text();
-        let (text, plan, sources, declared) = (text.clone(), plan.clone(), sources.clone(), declared.clone());
-        Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, declared }))
+        saved.plan(session)
     };
     (0..hosts.len()).map(plan).collect()
 }

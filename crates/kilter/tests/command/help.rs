@@ -3,7 +3,7 @@
 use crate::support::{Place, snapshot};
 
 /// All commands.
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "apply",
     "plan",
     "check",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 20] = [
     "types",
     "facts",
     "inventory",
+    "rollout",
     "graph",
     "history",
     "provider",

@@ -62,6 +62,7 @@ mod remote;
 mod reports;
 mod resources;
 mod reverse;
+mod rollout;
 mod run;
 mod run_schema;
 mod runs_on_record;

@@ -1,0 +1,137 @@
+//! Roll-outs to several hosts: stages, limits of failures, stored state. All hosts are this machine.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::remote::{Sshd, cache};
+use crate::run::wait;
+use crate::support::*;
+
+/// Several names for this machine, and the files of a roll-out to them.
+struct Fleet {
+    place: Place,
+    inventory: String,
+}
+
+impl Fleet {
+    fn new(names: &[&str]) -> Fleet {
+        let place = Place::new();
+        let hosts: String = names.iter().map(|name| format!("    {name}: {{ansible_connection: local}}\n")).collect();
+        let inventory = place.file("hosts.yaml", format!("all:\n  hosts:\n{hosts}"));
+        Fleet { place, inventory }
+    }
+
+    /// Returns a command that works on one host at a time, because all have the same state directory.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.place.command(&[&["-i", &self.inventory, "--parallel", "1"], args].concat());
+        command.env("KILTER_CACHE_DIR", cache());
+        command
+    }
+
+    fn kilter(&self, args: &[&str]) -> Ended {
+        self.place.end(&mut self.command(args))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.place.path().join(name).display().to_string()
+    }
+
+    fn touch(&self, name: &str) {
+        std::fs::write(self.path(name), "").unwrap();
+    }
+
+    fn has(&self, name: &str) -> bool {
+        Path::new(&self.path(name)).exists()
+    }
+
+    /// Writes a manifest with a command of /bin/sh for each host. `NAME` is the name of the host. The command runs unless
+    /// there is a file `done-NAME`.
+    fn site(&self, script: &str) -> String {
+        let script = script.replace("NAME", "${facts.inventory.name}");
+        let here = self.place.path().display();
+        let command = format!("[sh, -c, \"cd {here}; {script}\"], creates: \"{here}/done-${{facts.inventory.name}}\"");
+        self.place.file("site.yaml", format!("resources:\n  exec[step]: {{command: {command}}}\n"))
+    }
+
+    /// Returns the results of the last roll-out, by host.
+    fn results(&self) -> serde_json::Value {
+        let shown = self.place.run(&["rollout", "show", "last", "--format", "json"]);
+        let mut document: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        document["results"].take()
+    }
+}
+
+#[test]
+fn roll_out_stops_after_too_many_failures() {
+    let sshd = Sshd::start();
+    let site = sshd.place.file("bad.yaml", "resources:\n  exec[fail]: {command: [\"false\"]}\n");
+    let applied = sshd.kilter("h1,h2,h3,h4", &["apply", "--yes", "--stage", "1,50%,100%", &site]);
+    assert_eq!(applied.code, 4, "{}", applied.stderr);
+    assert!(applied.stderr.contains("4 hosts: 1 failed (h1), 3 untouched (h2, h3, h4)"), "{}", applied.stderr);
+    let applied = sshd.kilter("h1,h2,h3,h4", &["apply", "--yes", "--stage", "1,50%", "--max-failures", "1", &site]);
+    assert!(applied.stderr.contains("2 failed (h1, h2), 2 untouched (h3, h4)"), "{}", applied.stderr);
+}
+
+#[test]
+fn roll_out_of_a_killed_controller_is_resumed() {
+    let fleet = Fleet::new(&["a1", "a2", "a3"]);
+    let site = fleet.site("echo >>done-NAME; touch begun-NAME; until [ -e go-NAME ]; do sleep 0.02; done");
+    fleet.touch("go-a1");
+    let mut controller = fleet.command(&["--on", "a1,a2,a3", "apply", "--yes", &site]).spawn().unwrap();
+    wait("a2 begins", || fleet.has("begun-a2"));
+    let running = fleet.place.run(&["rollout", "list"]);
+    assert!(running.stdout.contains("running"), "{}", running.stdout);
+    let refused = fleet.place.run(&["rollout", "resume", "last", "--yes"]);
+    assert!(refused.code == 1 && refused.stderr.contains("another kilter works on roll-out 1"), "{}", refused.stderr);
+    controller.kill().unwrap();
+    controller.wait().unwrap();
+    let list = fleet.place.run(&["rollout", "list"]);
+    assert!(list.stdout.contains("cut off  1 applied, 1 untouched, 1 started"), "{}", list.stdout);
+    fleet.touch("go-a2");
+    fleet.touch("go-a3");
+    let has_ended = |history: &str| history.matches("\"state\":\"ended\"").count() >= 2;
+    wait("the run of a2 ends", || has_ended(&fleet.kilter(&["history", "--format", "json"]).stdout));
+    let asked = fleet.kilter(&["rollout", "resume", "1"]);
+    assert!(asked.code == 1 && asked.stderr.contains("there is no terminal"), "{}", asked.stderr);
+    let resumed = fleet.kilter(&["rollout", "resume", "1", "--yes"]);
+    assert_eq!(resumed.code, 0, "{} {}", resumed.stdout, resumed.stderr);
+    assert!(resumed.stderr.contains("2 hosts: 2 applied"), "{}", resumed.stderr);
+    // The command of a2 has ended after the controller, and does not run again.
+    for name in ["a1", "a2", "a3"] {
+        assert_eq!(crate::run::content(fleet.path(&format!("done-{name}")).as_ref()), "\n", "{name}");
+        assert_eq!(fleet.results()[name]["result"], "applied");
+    }
+    let nothing = fleet.kilter(&["rollout", "resume", "last", "--yes"]);
+    assert!(nothing.code == 0 && nothing.stderr.contains("nothing to resume"), "{}", nothing.stderr);
+    let none = fleet.kilter(&["--failed-of", "last", "plan", &site]);
+    assert!(none.code == 1 && none.stderr.contains("all hosts of roll-out 1 have its changes"), "{}", none.stderr);
+}
+
+#[test]
+fn hosts_without_success_are_selected_and_resumed_with_another_limit() {
+    let fleet = Fleet::new(&["a1", "a2", "a3", "a4"]);
+    let site = fleet.site("[ NAME != a2 ] && touch done-NAME");
+    let on = ["--on", "a1,a2,a3,a4", "apply", "--yes", "--stage", "1,50%,100%", "--var", "pw=planted-secret", &site];
+    let applied = fleet.kilter(&on);
+    assert!(
+        applied.code == 4 && applied.stderr.contains("1 applied, 1 failed (a2), 2 untouched (a3, a4)"),
+        "{}",
+        applied.stderr
+    );
+    assert!(applied.stderr.contains("hint: `kilter rollout resume 1` continues"), "{}", applied.stderr);
+    let shown = fleet.place.run(&["rollout", "show", "1"]);
+    assert!(shown.stdout.contains("  a2: failed: the command ended with 4\n  a3: untouched\n"), "{}", shown.stdout);
+    assert!(!shown.stdout.contains("planted-secret"), "{}", shown.stdout);
+    let plan = fleet.kilter(&["--failed-of", "last", "plan", &site]);
+    assert!(plan.stderr.contains("3 hosts: 3 with changes"), "{} {}", plan.stdout, plan.stderr);
+    let both = fleet.kilter(&["--failed-of", "last", "--on", "a1", "plan", &site]);
+    assert!(both.code == 1 && both.stderr.contains("leave out --on"), "{}", both.stderr);
+    // The failure before counts.
+    let again = fleet.kilter(&["rollout", "resume", "last", "--yes"]);
+    assert!(again.code == 4 && again.stderr.contains("1 failed, and at most 0 may fail"), "{}", again.stderr);
+    assert!(!fleet.has("done-a3"));
+    let resumed = fleet.kilter(&["rollout", "resume", "last", "--yes", "--max-failures", "1"]);
+    assert!(resumed.code == 4 && resumed.stderr.contains("2 hosts: 2 applied"), "{}", resumed.stderr);
+    assert_eq!(fleet.results()["a4"]["result"], "applied");
+    assert_eq!(fleet.results()["a2"]["result"], "failed");
+}

@@ -24,7 +24,7 @@ pub(crate) use history::{
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
 pub(crate) use remote::RemoteArgs;
 pub(crate) use reports::ReportArgs;
-pub(crate) use rollout::{ResumeRolloutArgs, RolloutArgs, RolloutCommand, StoredRolloutArgs};
+pub(crate) use rollout::{HOST, ResumeRolloutArgs, RolloutArgs, RolloutCommand, Share, StoredRolloutArgs};
 pub(crate) use runs::{ApplyArgs, ManifestArgs, PlanArgs, RunArgs};
 
 use crate::module_log::LogFilter;

@@ -1,8 +1,13 @@
 //! Options for the roll-out of a plan to several hosts.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 
 use super::ReportFormat;
+
+/// Place of the address of a host in a URL.
+pub(crate) const HOST: &str = "{host}";
 
 /// Options for the roll-out of a plan to several hosts.
 #[derive(Clone, Debug, Default, Args)]
@@ -19,17 +24,46 @@ pub(crate) struct RolloutArgs {
     /// [default: 0 with --stage, otherwise any number]
     #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = share)]
     pub(crate) max_failures: Vec<Share>,
+    /// With --on: the same limit for the hosts of each stage; repeatable [default: any number]
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = share)]
+    pub(crate) max_failures_per_stage: Vec<Share>,
+    /// With --on: pause for this time between two stages, such as 5m
+    #[arg(long, value_name = "TIME", value_parser = super::runs::duration)]
+    pub(crate) pause: Option<Duration>,
+    /// With --on: ask at the terminal before each stage after the first
+    #[arg(long)]
+    pub(crate) ask_each_stage: bool,
+    /// With --on: after each stage, its hosts must stay healthy for this time: then nothing may differ from their plans,
+    /// or one of the two checks below must succeed all the time. A host that is not healthy counts as failed
+    #[arg(long, value_name = "TIME", value_parser = super::runs::duration)]
+    pub(crate) healthy_for: Option<Duration>,
+    /// With --healthy-for: GET this URL from this machine, such as http://{host}:8080/health; it must answer with 2xx
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub(crate) healthy_url: Option<String>,
+    /// With --healthy-for: run this command of /bin/sh on this machine, with the name of the host in KILTER_HOST and its
+    /// address in KILTER_ADDRESS
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) healthy_command: Option<String>,
 }
 
 impl RolloutArgs {
     /// Replaces the options by those that are given.
     pub(crate) fn replace_by(&mut self, given: &RolloutArgs) {
+        let given = given.clone();
         self.yes |= given.yes;
-        for (option, given) in [(&mut self.stage, &given.stage), (&mut self.max_failures, &given.max_failures)] {
-            if !given.is_empty() {
-                option.clone_from(given);
-            }
+        self.ask_each_stage |= given.ask_each_stage;
+        let shares = [
+            (&mut self.stage, given.stage),
+            (&mut self.max_failures, given.max_failures),
+            (&mut self.max_failures_per_stage, given.max_failures_per_stage),
+        ];
+        for (option, given) in shares.into_iter().filter(|(_, given)| !given.is_empty()) {
+            *option = given;
         }
+        self.pause = given.pause.or(self.pause);
+        self.healthy_for = given.healthy_for.or(self.healthy_for);
+        self.healthy_url = given.healthy_url.or(self.healthy_url.take());
+        self.healthy_command = given.healthy_command.or(self.healthy_command.take());
     }
 }
 
@@ -109,6 +143,15 @@ fn share(text: &str) -> Result<Share, String> {
         None => text.parse().ok().map(Share::Count),
     }
     .ok_or_else(wrong)
+}
+
+/// Parses the address of a health check.
+fn url(text: &str) -> Result<String, String> {
+    kilter_fetch::check_url(&text.replace(HOST, "host"))?;
+    match text.contains(HOST) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("it contains {HOST}, in place of the address of each host")),
+    }
 }
 
 #[cfg(test)]

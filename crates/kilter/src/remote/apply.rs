@@ -6,6 +6,7 @@ use kilter_inventory::Target;
 use kilter_recording::RecordMode;
 
 use super::ask;
+use super::host_apply::HostApply;
 use super::hosts::Hosts;
 use super::plans::{self, HostGroup, HostPlan, Planner};
 use super::results::{HostState, exit_of_states, results_json, show_results, states};
@@ -59,6 +60,9 @@ pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
             ["give --yes to apply without a question, or show the changes with `kilter --on HOST plan`"],
         );
     }
+    if let Err(exit) = check_rollout(&args.rollout) {
+        return exit;
+    }
     let options = host_options(cli, words);
     let saved = match saved_plans(cli, args) {
         Ok(saved) => saved,
@@ -95,19 +99,45 @@ pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
         let (_, text) = stored.map_err(|error| output::fail(format_args!("cannot store the roll-out: {error}")))?;
         let begin = states(hosts, &plans, &approved);
         let journal = RolloutStore::of(&session.state_dir()?).begin(words, &begin, &text)?;
-        let results = Rollout::new(hosts, &plans, args, &options, &journal).run(&approved, RolloutProgress::default());
+        let without_plan = begin.iter().map(|host| host.state).filter(|state| state.is_failure());
+        // A person has approved the changes without these hosts.
+        let counted = if args.rollout.yes { without_plan.clone().count() } else { 0 };
+        let progress = RolloutProgress { without_plan: counted, ..RolloutProgress::default() };
+        let apply = HostApply { hosts, plans: &plans, args, options: &options };
+        let results = Rollout::new(apply, &journal).run(&approved, progress);
         match is_human {
             true => show_results(hosts, &results),
             false => {
                 output::data(&format!("{:#}\n", results_json(hosts, &plans, &results, journal.id)));
             }
         }
-        let without_plan = begin.iter().map(|host| host.state).filter(|state| state.is_failure());
         let all = results.iter().map(|(_, result)| result.state()).chain(without_plan);
         advise(journal.id, all.clone(), is_human);
         journal.end(!all.clone().any(HostState::is_missing));
         Ok(exit_of_states(all))
     })
+}
+
+/// Refuses options of a roll-out that need others.
+pub(super) fn check_rollout(args: &RolloutArgs) -> Result<(), Exit> {
+    let has_health = args.healthy_url.is_some() || args.healthy_command.is_some();
+    let needs = [
+        (args.pause.is_some() && args.stage.is_empty(), "--pause needs --stage"),
+        (args.ask_each_stage && args.stage.is_empty(), "--ask-each-stage needs --stage"),
+        (has_health && args.healthy_for.is_none(), "--healthy-url and --healthy-command need --healthy-for"),
+    ];
+    if let Some((_, why)) = needs.iter().find(|(is_missing, _)| *is_missing) {
+        return Err(output::fail(why));
+    }
+    match args.ask_each_stage && !ask::is_possible() {
+        true => Err(output::fail_with(
+            "nothing was changed: there is no terminal to ask for the approval of each stage",
+            [
+                "give --pause instead, or apply only the first stage (`--stage 1`) and continue with `kilter rollout resume`",
+            ],
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Names the commands that continue after a roll-out in which hosts are missing.

@@ -55,6 +55,15 @@ impl Hosts {
         &self.destinations[at].name
     }
 
+    /// Returns the address of a host.
+    pub(super) fn address(&self, at: usize) -> &str {
+        match &self.destinations[at].via {
+            Via::Ssh(ssh) => &ssh.host,
+            Via::Local => "localhost",
+            _ => self.name(at),
+        }
+    }
+
     /// Returns the positions of all hosts.
     pub(super) fn all(&self) -> Vec<usize> {
         (0..self.len()).collect()

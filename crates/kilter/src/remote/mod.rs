@@ -3,6 +3,8 @@
 mod apply;
 mod ask;
 mod forward;
+mod health;
+mod host_apply;
 mod hosts;
 mod plans;
 mod results;

@@ -26,6 +26,8 @@ pub(super) enum HostState {
     NoAnswer,
     /// It has undone the changes.
     Reverted,
+    /// Its changes were made, and it was not healthy afterwards.
+    Unhealthy,
     /// Its changes were not approved.
     NotApproved,
     /// The roll-out ended before.
@@ -35,13 +37,14 @@ pub(super) enum HostState {
 }
 
 impl HostState {
-    const ALL: [HostState; 9] = [
+    const ALL: [HostState; 10] = [
         HostState::Applied,
         HostState::Unchanged,
         HostState::Failed,
         HostState::Lost,
         HostState::NoAnswer,
         HostState::Reverted,
+        HostState::Unhealthy,
         HostState::NotApproved,
         HostState::Untouched,
         HostState::Started,
@@ -56,6 +59,7 @@ impl HostState {
             HostState::Lost => "lost",
             HostState::NoAnswer => "no_answer",
             HostState::Reverted => "reverted",
+            HostState::Unhealthy => "unhealthy",
             HostState::NotApproved => "not_approved",
             HostState::Untouched => "untouched",
             HostState::Started => "started",
@@ -77,7 +81,8 @@ impl HostState {
 
     /// Returns true if the host counts for the limits of failures.
     pub(super) fn is_failure(self) -> bool {
-        matches!(self, HostState::Failed | HostState::Lost | HostState::NoAnswer | HostState::Reverted)
+        let is_unreached = matches!(self, HostState::Lost | HostState::NoAnswer);
+        is_unreached || matches!(self, HostState::Failed | HostState::Reverted | HostState::Unhealthy)
     }
 
     /// Returns true if `resume` continues with the host.
@@ -110,6 +115,8 @@ pub(super) enum HostResult {
     Failed(HostAnswer),
     /// The host was no longer reachable, or not healthy, and has undone the changes.
     Reverted(String),
+    /// All its changes were made, and it was not healthy afterwards: the reason.
+    Unhealthy(String),
     /// The roll-out ended before.
     Untouched,
     /// An earlier controller, or the history of the host, has the result.
@@ -124,6 +131,7 @@ impl HostResult {
             HostResult::Failed(HostAnswer::Unreachable(_)) => HostState::NoAnswer,
             HostResult::Failed(HostAnswer::Lost { .. }) => HostState::Lost,
             HostResult::Reverted(_) => HostState::Reverted,
+            HostResult::Unhealthy(_) => HostState::Unhealthy,
             HostResult::Untouched => HostState::Untouched,
             HostResult::Known(state, _) => *state,
         }
@@ -133,6 +141,7 @@ impl HostResult {
     pub(super) fn reason(&self) -> Option<String> {
         match self {
             HostResult::Failed(answer) => Some(answer.reason()),
+            HostResult::Unhealthy(reason) => Some(reason.clone()),
             HostResult::Known(_, reason) => reason.clone(),
             _ => None,
         }
@@ -178,6 +187,9 @@ pub(super) fn show_results(hosts: &Hosts, results: &[(usize, HostResult)]) {
             HostResult::Failed(answer) => forward::report(hosts.name(*host), answer),
             HostResult::Reverted(_) => {
                 output::error(format_args!("{}: not confirmed in time: the changes were undone", hosts.name(*host)));
+            }
+            HostResult::Unhealthy(reason) => {
+                output::error(format_args!("{}: not healthy: {}", hosts.name(*host), foreign::line(reason)));
             }
             HostResult::Known(state, Some(reason)) => {
                 let reason = foreign::line(reason);

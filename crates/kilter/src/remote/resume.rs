@@ -10,6 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::apply::{self, advise};
 use super::ask;
+use super::host_apply::HostApply;
 use super::hosts::{HostAnswer, Hosts};
 use super::plans::{self, HostPlan};
 use super::results::{HostResult, HostState, counts, exit_of_states, results_json, show_results, summary};
@@ -138,7 +139,11 @@ fn resume(store: &RolloutStore, args: &ResumeRolloutArgs, session: &Session) -> 
         journal.end(!states().any(HostState::is_missing));
         return Ok(exit_of_states(states()));
     }
-    let (mut cli, apply) = command(&stored, args)?;
+    let (mut cli, mut apply) = command(&stored)?;
+    let counts_without_plan = apply.rollout.yes;
+    apply.rollout.replace_by(&args.rollout);
+    apply.format = args.format;
+    apply::check_rollout(&apply.rollout)?;
     if !args.rollout.yes {
         confirm(&stored, &pending)?;
     }
@@ -146,19 +151,19 @@ fn resume(store: &RolloutStore, args: &ResumeRolloutArgs, session: &Session) -> 
     let options = apply::host_options(&cli, &stored.words);
     Ok(apply::with_hosts(&cli, "apply", |hosts, _, _| {
         let saved = saved::read(&store.plan_path(stored.id), &[], session)?;
-        let resumption = Resumption { hosts, stored: &stored, apply: &apply, options: &options };
+        let resumption = Resumption { hosts, stored: &stored, apply: &apply, options: &options, counts_without_plan };
         resumption.run(&saved, journal, session)
     }))
 }
 
-/// Returns the command of a stored roll-out with the options for its continuation.
-fn command(stored: &StoredRollout, args: &ResumeRolloutArgs) -> Result<(Cli, ApplyArgs), Exit> {
+/// Returns the command of a stored roll-out.
+fn command(stored: &StoredRollout) -> Result<(Cli, ApplyArgs), Exit> {
     let words = ["kilter"].into_iter().chain(stored.words.iter().map(String::as_str)).map(OsString::from);
     let cli = Cli::of(words).ok().and_then(|cli| match &cli.command {
         Command::Apply(apply) => Some((apply.clone(), cli)),
         _ => None,
     });
-    let Some((mut apply, mut cli)) = cli else {
+    let Some((apply, mut cli)) = cli else {
         return Err(output::fail_with(
             format_args!("this kilter does not know the options of roll-out {}", stored.id),
             [format!("make a new plan: `kilter --failed-of {} plan`", stored.id)],
@@ -169,8 +174,6 @@ fn command(stored: &StoredRollout, args: &ResumeRolloutArgs) -> Result<(Cli, App
     let remote = &mut cli.global.remote;
     remote.failed_of = None;
     remote.inventory.iter_mut().chain(&mut remote.ssh_config).for_each(absolute);
-    apply.rollout.replace_by(&args.rollout);
-    apply.format = args.format;
     Ok((cli, apply))
 }
 
@@ -198,6 +201,8 @@ struct Resumption<'a> {
     stored: &'a StoredRollout,
     apply: &'a ApplyArgs,
     options: &'a [String],
+    /// True if nobody has approved the changes without the hosts that have no plan.
+    counts_without_plan: bool,
 }
 
 impl Resumption<'_> {
@@ -223,13 +228,18 @@ impl Resumption<'_> {
         let is_other = |name: &str| hosts.all().into_iter().all(|host| hosts.name(host) != name);
         let others = stored.hosts.iter().filter(|host| is_other(&host.name)).map(|host| host.state);
         let others: Vec<HostState> = others.collect();
-        let known = results.iter().map(|(_, result)| result.state()).chain(others.iter().copied());
+        let has_plan = |name: &str| saved.iter().any(|saved| saved.host == name);
+        let found = results.iter().map(|(host, result)| (hosts.name(*host), result.state()));
+        let earlier = stored.hosts.iter().filter(|host| is_other(&host.name)).map(|host| (&*host.name, host.state));
+        let (with_plan, without_plan): (Vec<_>, Vec<_>) = found.chain(earlier).partition(|(name, _)| has_plan(name));
+        let failures = |known: &[(&str, HostState)]| known.iter().filter(|(_, state)| state.is_failure()).count();
         let before = RolloutProgress {
-            asked: known.clone().filter(|state| state.is_asked()).count(),
-            failures: known.filter(|state| state.is_failure()).count(),
+            asked: with_plan.iter().filter(|(_, state)| state.is_asked()).count(),
+            without_plan: if self.counts_without_plan { failures(&without_plan) } else { 0 },
+            failures: failures(&with_plan),
         };
-        let rollout = Rollout::new(hosts, &plans, self.apply, self.options, &journal);
-        results.extend(rollout.run(&to_apply, before));
+        let apply = HostApply { hosts, plans: &plans, args: self.apply, options: self.options };
+        results.extend(Rollout::new(apply, &journal).run(&to_apply, before));
         results.sort_by_key(|(host, _)| *host);
         let is_human = self.apply.format == ReportFormat::Human;
         match is_human {

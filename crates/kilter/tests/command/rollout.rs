@@ -135,3 +135,106 @@ fn hosts_without_success_are_selected_and_resumed_with_another_limit() {
     assert_eq!(fleet.results()["a4"]["result"], "applied");
     assert_eq!(fleet.results()["a2"]["result"], "failed");
 }
+
+#[test]
+fn hosts_without_a_plan_count_unless_a_person_approves_without_them() {
+    let fleet = Fleet::new(&["a1", "a2"]);
+    let site = fleet.site("touch done-NAME");
+    let on = ["--on", "a1,a2,local.invalid", "apply", "--yes", "--stage", "1,100%", &site];
+    let refused = fleet.kilter(&on);
+    assert!(refused.code == 4 && refused.stderr.contains("1 failed, and at most 0 may fail"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("2 untouched (a1, a2)") && !fleet.has("done-a1"), "{}", refused.stderr);
+    assert_eq!(fleet.results()["local.invalid"]["result"], "no_answer");
+    let applied = fleet.kilter(&[&on[..], &["--max-failures", "1"]].concat());
+    assert!(applied.code == 4 && applied.stderr.contains("2 hosts: 2 applied"), "{}", applied.stderr);
+}
+
+#[test]
+fn limit_of_a_stage_ends_the_roll_out() {
+    let fleet = Fleet::new(&["a1", "a2", "a3", "a4"]);
+    let site = fleet.site("touch tried-NAME; false");
+    let on = ["--on", "a1,a2,a3,a4", "apply", "--yes", "--stage", "2,4", "--max-failures-per-stage", "25%", &site];
+    let applied = fleet.kilter(&on);
+    assert!(
+        applied.stderr.contains("1 failed, and at most 0 may fail (--max-failures-per-stage)"),
+        "{}",
+        applied.stderr
+    );
+    assert!(applied.code == 4 && applied.stderr.contains("3 untouched (a2, a3, a4)"), "{}", applied.stderr);
+    // One failure in each stage is within this limit, and two in all are not within the other one.
+    let applied = fleet
+        .kilter(&[&on[..5], &["1,2,3,4", "--max-failures-per-stage", "1", "--max-failures", "25%", &site]].concat());
+    assert!(applied.stderr.contains("2 failed (a1, a2), 2 untouched (a3, a4)"), "{}", applied.stderr);
+    assert!(applied.stderr.contains("at most 1 may fail (--max-failures)"), "{}", applied.stderr);
+}
+
+#[test]
+fn host_that_is_not_healthy_after_its_stage_counts_as_failed() {
+    let fleet = Fleet::new(&["a1", "a2"]);
+    let site = fleet.site("touch done-NAME");
+    let on = ["--on", "a1,a2", "apply", "--yes", "--stage", "1,2", "--healthy-for", "1s", &site];
+    let with = |options: &[&str]| {
+        ["a1", "a2"].iter().for_each(|name| drop(std::fs::remove_file(fleet.path(&format!("done-{name}")))));
+        fleet.kilter(&[&on[..], options].concat())
+    };
+    let ended = with(&["--healthy-command", "[ $KILTER_HOST $KILTER_ADDRESS = x ]"]);
+    assert!(ended.code == 4 && ended.stderr.contains("1 unhealthy (a1), 1 untouched (a2)"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("a1: not healthy: `[ $KILTER_HOST $KILTER_ADDRESS = x ]` ended with 2"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(fleet.results()["a1"]["result"], "unhealthy");
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let url = format!("http://{{host}}:{port}/health");
+    std::thread::spawn(move || {
+        for status in ["200 OK"].iter().chain(&["503 Service Unavailable"; 9]) {
+            use std::io::{Read as _, Write as _};
+            let (mut client, _) = server.accept().unwrap();
+            let _ = client.read(&mut [0; 4096]);
+            let _ = write!(client, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    let ended = with(&["--healthy-url", &url]);
+    assert!(ended.code == 4 && ended.stderr.contains("no longer healthy: http://localhost:"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the server replied with status 503"), "{}", ended.stderr);
+    let ended = with(&["--healthy-url", "http://web1/health"]);
+    assert!(ended.code == 1 && ended.stderr.contains("it contains {host}"), "{}", ended.stderr);
+    let ended = with(&[]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+}
+
+#[test]
+fn host_that_drifts_after_its_stage_is_not_healthy() {
+    let fleet = Fleet::new(&["a1", "a2"]);
+    let file = fleet.path("file");
+    let here = fleet.place.path().display().to_string();
+    // Another program changes the file later.
+    let drift = format!(
+        "exec[drift]: {{command: [sh, -c, \"echo b >file\"], unless: [[grep, -q, b, file]], cwd: {here}, require: \"file[{file}]\"}}"
+    );
+    let site = fleet.place.file("drift.yaml", format!("resources:\n  file[{file}]: {{content: a}}\n  {drift}\n"));
+    let ended = fleet.kilter(&["--on", "a1,a2", "apply", "--yes", "--stage", "1,2", "--healthy-for", "1s", &site]);
+    assert!(ended.stderr.contains("a1: not healthy: it is no longer in sync"), "{}", ended.stderr);
+    assert!(ended.code == 4 && ended.stderr.contains("1 unhealthy (a1), 1 untouched (a2)"), "{}", ended.stderr);
+}
+
+#[test]
+fn approval_of_each_stage_needs_a_terminal() {
+    let fleet = Fleet::new(&["a1", "a2"]);
+    let site = fleet.site("touch done-NAME");
+    let on = ["--on", "a1,a2", "apply", "--yes", &site];
+    for (options, message) in [
+        (&["--ask-each-stage", "--stage", "1,2"][..], "there is no terminal to ask for the approval of each stage"),
+        (&["--ask-each-stage"], "--ask-each-stage needs --stage"),
+        (&["--pause", "1s"], "--pause needs --stage"),
+        (&["--healthy-command", "true"], "need --healthy-for"),
+    ] {
+        let refused = fleet.kilter(&[&on[..], options].concat());
+        assert!(refused.code == 1 && refused.stderr.contains(message), "{}", refused.stderr);
+    }
+    assert!(!fleet.has("done-a1"));
+    let paused = fleet.kilter(&[&on[..], &["--stage", "1,2", "--pause", "1s"]].concat());
+    assert!(paused.code == 0 && paused.stderr.contains("pause of 1 s before stage 2 of 2"), "{}", paused.stderr);
+}

@@ -106,6 +106,11 @@ impl fmt::Debug for Password {
     }
 }
 
+/// Script that enters a root directory, in namespaces of its own. The mounts and all processes end with the session:
+/// a package that starts a daemon leaves none on the machine.
+const ENTER_IMAGE: &str = "set -e; cd \"$1\"; shift; mount -t proc proc proc; mount --rbind /sys sys; mount --rbind /dev dev; \
+                           mount -t tmpfs -o mode=0755,nosuid,nodev tmpfs run; exec chroot . \"$@\"";
+
 /// A host and the way to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
@@ -146,9 +151,20 @@ impl Destination {
                 prefixed(&["systemd-run", &machine, "--quiet", "--collect", "--wait", "--pipe", "--"], shell)
             }
             Via::Chroot(root) => {
-                let mut all = vec![root.into()];
+                let mut all = words([
+                    "--mount",
+                    "--pid",
+                    "--fork",
+                    "--kill-child",
+                    "--propagation=private",
+                    "/bin/sh",
+                    "-c",
+                    ENTER_IMAGE,
+                    "sh",
+                ]);
+                all.push(root.into());
                 all.extend(shell);
-                ("chroot".into(), all)
+                ("unshare".into(), all)
             }
             Via::Local => prefixed(&[], shell),
         }

@@ -294,7 +294,11 @@ fn old_lists_are_refreshed_before_an_installation() {
     bench.set(&[("nginx", &[("refresh_lists", "1h")])]);
     let installed = "apt-get install --no-remove -- nginx";
     assert_eq!(bench.calls(), ["apt-get update", installed]);
-    fs::create_dir_all(bench.root.path().join("var/lib/apt/lists")).unwrap();
+    let lists = bench.root.path().join("var/lib/apt/lists");
+    fs::create_dir_all(&lists).unwrap();
+    bench.set(&[("nginx", &[("refresh_lists", "1h")])]);
+    assert_eq!(bench.calls(), ["apt-get update", installed], "an image without lists");
+    fs::write(lists.join("deb.debian.org_debian_dists_bookworm_main_binary-amd64_Packages"), "").unwrap();
     bench.set(&[("nginx", &[("refresh_lists", "1h")])]);
     assert_eq!(bench.calls(), [installed]);
     bench.set(&[("nginx", &[("refresh_lists", "0s")])]);

@@ -8,7 +8,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome};
 use kilter_provider::{Context, Level, Mode};
 
-use super::apt::{self, Apt, Failed, Policy, REFRESHED};
+use super::apt::{self, Apt, Failed, LISTS, Policy, REFRESHED};
 use super::schema::maximum_age;
 use super::status::{DpkgStatus, Package, Packages};
 use super::{PackageProvider, is_removal, version};
@@ -190,6 +190,11 @@ impl Run<'_> {
     /// the directory only if it gets a new list.
     fn age_of_lists(&self) -> Option<Duration> {
         let root = self.provider.system.root();
+        // Images of containers have the directory without lists.
+        let mut entries = fs::read_dir(root.join(LISTS.trim_start_matches('/'))).ok()?.flatten();
+        if !entries.any(|entry| entry.file_name().to_string_lossy().contains("_Packages")) {
+            return None;
+        }
         let own = self.cx.var_dir().map(|data| data.join(REFRESHED));
         let places = ["var/lib/apt/lists", "var/lib/apt/periodic/update-success-stamp"].map(|path| root.join(path));
         let times = places.into_iter().chain(own).filter_map(|path| fs::metadata(path).ok()?.modified().ok());

@@ -335,3 +335,54 @@ fn other_kind_of_machine_gets_its_own_program() {
         assert_eq!(std::fs::read(&cached[0]).unwrap(), std::fs::read(&program).unwrap());
     }
 }
+
+/// Makes a root file system with a shell and the libraries of kilter.
+fn image(place: &Place) -> std::path::PathBuf {
+    let root = place.path().join("image");
+    for directory in ["bin", "dev", "etc", "proc", "run", "sys", "tmp", "var/lib", "var/cache"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    let listed = Command::new("ldd").arg(env!("CARGO_BIN_EXE_kilter")).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
+        let copy = root.join(library.trim_start_matches('/'));
+        std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        std::fs::copy(library, copy).unwrap();
+    }
+    let busybox = root.join("bin/busybox");
+    std::fs::copy("/bin/busybox", &busybox).unwrap();
+    assert!(Command::new(&busybox).args(["--install", "-s"]).arg(root.join("bin")).status().unwrap().success());
+    for entry in std::fs::read_dir(root.join("bin")).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry != busybox {
+            std::fs::remove_file(&entry).unwrap();
+            std::os::unix::fs::symlink("busybox", &entry).unwrap();
+        }
+    }
+    root
+}
+
+#[test]
+fn image_directory_is_changed_and_nothing_is_left_mounted() {
+    assert!(is_root(), "run this test as root: it enters a root directory");
+    let place = Place::new();
+    let root = image(&place);
+    let on = format!("chroot://{}", root.display());
+    let daemon = "exec[daemon]: {command: 'sleep 3600 & echo $! > /tmp/pid; readlink /proc/self/ns/pid > /tmp/ns', \
+                  shell: true, creates: /tmp/pid}";
+    let text = format!("resources:\n  file[/etc/motd]: {{content: {{file: motd}}}}\n  {daemon}\n");
+    place.file("motd", "of the image\n");
+    let applied = place.run(&["--on", &on, "apply", "--yes", &place.file("image.yaml", text)]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    assert_eq!(content(&root.join("etc/motd")), "of the image\n");
+    assert_eq!(std::fs::read_dir(root.join("run")).unwrap().count(), 0);
+    assert!(!content("/proc/self/mountinfo".as_ref()).contains(&root.display().to_string()));
+    // The namespace of its processes has ended, and all processes in it.
+    let namespace = content(&root.join("tmp/ns"));
+    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path().join("ns/pid"));
+    let is_alive = |link: std::path::PathBuf| {
+        std::fs::read_link(link).is_ok_and(|found| found.to_string_lossy() == namespace.trim())
+    };
+    assert!(!namespace.is_empty() && !processes.map(is_alive).any(|alive| alive), "{namespace}");
+    let history = place.run(&["--on", &on, "history"]);
+    assert!(history.code == 0 && history.stdout.contains("2 changed"), "{history:?}");
+}

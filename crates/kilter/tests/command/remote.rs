@@ -378,11 +378,11 @@ fn image_directory_is_changed_and_nothing_is_left_mounted() {
     assert!(!content("/proc/self/mountinfo".as_ref()).contains(&root.display().to_string()));
     // The namespace of its processes has ended, and all processes in it.
     let namespace = content(&root.join("tmp/ns"));
-    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path().join("ns/pid"));
+    let mut processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path().join("ns/pid"));
     let is_alive = |link: std::path::PathBuf| {
         std::fs::read_link(link).is_ok_and(|found| found.to_string_lossy() == namespace.trim())
     };
-    assert!(!namespace.is_empty() && !processes.map(is_alive).any(|alive| alive), "{namespace}");
+    assert!(!namespace.is_empty() && !processes.any(is_alive), "{namespace}");
     let history = place.run(&["--on", &on, "history"]);
     assert!(history.code == 0 && history.stdout.contains("2 changed"), "{history:?}");
 }

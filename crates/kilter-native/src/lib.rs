@@ -105,7 +105,7 @@ pub use password::PasswordProvider;
 pub use reboot::RebootProvider;
 pub use resources::ResourcesProvider;
 pub use selboolean::SelbooleanProvider;
-pub use service::ServiceProvider;
+pub use service::{OfflineServiceProvider, ServiceProvider};
 pub use ssh_key::SshAuthorizedKeyProvider;
 pub use structured::StructuredProvider;
 pub use sysctl::SysctlProvider;
@@ -172,6 +172,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(ResourcesProvider::sharing(System::real(), accounts.clone(), purged)),
         Arc::new(SelbooleanProvider::new(System::real())),
         service,
+        Arc::new(OfflineServiceProvider::new()),
         ssh_authorized_key,
         Arc::new(StructuredProvider::sharing(turn)),
         Arc::new(SysctlProvider::default()),

@@ -1,6 +1,7 @@
 //! The type `service`: units of systemd, through its D-Bus interface.
 //!
-//! `bus` is the client of D-Bus, `systemd` has the calls of systemd, and `unit` knows names.
+//! `bus` is the client of D-Bus, `systemd` has the calls of systemd, and `unit` knows names. `offline` is for systems
+//! that do not run.
 
 mod bus;
 mod change;
@@ -8,6 +9,7 @@ mod change;
 pub(crate) mod fake;
 mod files;
 mod journal;
+mod offline;
 mod read;
 mod schema;
 mod systemd;
@@ -29,6 +31,7 @@ use kilter_provider::{
 use crate::accounts::{RealRunner, Runner};
 use bus::{BusError, Connection, Sockets};
 use change::Reloads;
+pub use offline::OfflineServiceProvider;
 use systemd::Systemd;
 
 /// Files and programs of systemd on a machine.
@@ -146,16 +149,20 @@ impl Provider for ServiceProvider {
         changes.iter().map(|each| redacted_outcome(each, change(each))).collect()
     }
 
-    /// Compares `enable` as Puppet's provider for systemd does: `enabled_insync?` of a static or an indirect unit, and
-    /// `enabled?` of a masked one.
     fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
-        if attribute != "enable" {
-            return Insync::Default;
-        }
-        match (is.attributes.text("enable"), should.text("enable")) {
-            (Some("static"), Some("true" | "false")) | (Some("mask"), Some("false")) => Insync::Same,
-            _ => Insync::Default,
-        }
+        enable_insync(attribute, is, should)
+    }
+}
+
+/// Compares `enable` as Puppet's provider for systemd does: `enabled_insync?` of a static or an indirect unit, and
+/// `enabled?` of a masked one.
+fn enable_insync(attribute: &str, is: &State, should: &Attributes) -> Insync {
+    if attribute != "enable" {
+        return Insync::Default;
+    }
+    match (is.attributes.text("enable"), should.text("enable")) {
+        (Some("static"), Some("true" | "false")) | (Some("mask"), Some("false")) => Insync::Same,
+        _ => Insync::Default,
     }
 }
 

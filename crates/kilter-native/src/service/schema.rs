@@ -23,6 +23,9 @@ resources:
   service[rpcbind.socket]: {ensure: stopped, enable: mask}
 ```
 
+Where systemd is installed and does not run, such as in an image, the provider `offline` manages `enable` alone: it \
+accepts `ensure` with a warning, and does not compare it.
+
 **Limits.** kilter does not manage the units of a user (`systemctl --user`). It reports an error after it has stopped \
 a transient unit (`systemd-run`), because such a unit then disappears. It does not distinguish a mask until the next \
 boot from a permanent one. The call of a start or a stop waits until systemd has finished it, at most an hour or the \
@@ -40,8 +43,22 @@ const FILES: [&str; 8] = [
     "/etc/systemd/system/${vars.name}.service.d",
 ];
 
+const OFFLINE_DESC: &str = "\
+Units of systemd on a system that does not run, such as an image or a container without systemd.
+
+kilter manages `enable` by `systemctl --root=/`. It neither starts nor stops units: it accepts `ensure`, warns, and does \
+not compare it. There are no refreshes.";
+
 pub(super) fn schema() -> TypeSchema {
-    TypeSchema::new("service", DESC)
+    attributes(DESC).features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter])
+}
+
+pub(super) fn offline() -> TypeSchema {
+    attributes(OFFLINE_DESC).features(&[Feature::CustomInsync, Feature::SimpleGetFilter])
+}
+
+fn attributes(desc: &str) -> TypeSchema {
+    TypeSchema::new("service", desc)
         .attribute("name", "String[1]", Behaviour::Namevar, "Unit; `.service` is optional.")
         .attribute(
             "ensure",
@@ -75,5 +92,4 @@ pub(super) fn schema() -> TypeSchema {
              restart. kilter restarts a unit that cannot reload.",
         )
         .autorequire("file", FILES)
-        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter])
 }

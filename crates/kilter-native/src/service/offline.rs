@@ -1,0 +1,234 @@
+//! Units of a system that does not run, such as an image: only their start at boot is managed.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ecow::{EcoString, eco_format};
+use kilter_model::{Attributes, Change, Outcome, State};
+use kilter_process::Invocation;
+use kilter_provider::{
+    Context, Insync, Level, Mode, Provider, ProviderError, Query, Suitability, ValidationError, Wanted,
+    redacted_outcome,
+};
+
+use super::{schema, unit};
+use crate::accounts::{RealRunner, Runner};
+use crate::tool;
+
+/// Maximum size of a list of units in bytes.
+const MAX_OUTPUT_BYTES: usize = 4 << 20;
+
+/// Timeout of systemctl, which only reads and writes files here.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Provides the type `service` where systemd is installed and does not run.
+pub struct OfflineServiceProvider {
+    /// Directory that exists if systemd runs (sd_booted(3)).
+    booted: PathBuf,
+    /// Root directory of the system.
+    root: PathBuf,
+    runner: Arc<dyn Runner>,
+    /// Units for which a warning has said that they are not started.
+    warned: Mutex<BTreeSet<EcoString>>,
+}
+
+impl OfflineServiceProvider {
+    /// Creates a provider for the units below `/`.
+    pub fn new() -> OfflineServiceProvider {
+        OfflineServiceProvider::on("/run/systemd/system".into(), "/".into())
+    }
+
+    fn on(booted: PathBuf, root: PathBuf) -> OfflineServiceProvider {
+        OfflineServiceProvider { booted, root, runner: Arc::new(RealRunner), warned: Mutex::default() }
+    }
+
+    fn systemctl(&self, args: &[&str]) -> Invocation {
+        let root = format!("--root={}", self.root.display());
+        Invocation::new("systemctl").args([root.as_str()]).args(args)
+    }
+
+    /// Returns the output of a systemctl that reads.
+    fn read(&self, cx: &Context<'_>, args: &[&str]) -> Result<String, ProviderError> {
+        let systemctl = self.systemctl(args).captured(MAX_OUTPUT_BYTES).deadline(DEADLINE);
+        let output = self.runner.run(&systemctl, tool::cancel(cx));
+        Ok(output.map_err(|error| ProviderError::new(error.with_sources()))?.stdout.text().into_owned())
+    }
+
+    fn named(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
+        // It fails for units that are not enabled, and prints nothing for units that do not exist.
+        let file = self.read(cx, &["is-enabled", "--", wanted.name])?;
+        let found = state(wanted.name, file.trim());
+        let starts = wanted.should.is_some_and(|should| should.text("ensure").is_some());
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.exists && starts && warned.insert(wanted.name.clone()) {
+            let message = "systemd does not run here: the unit is neither started nor stopped";
+            cx.log(Level::Warning, "service", wanted.name, message);
+        }
+        Ok(found)
+    }
+
+    fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        let Some(should) = change.should.and_then(|should| should.text("enable")) else { return Ok(()) };
+        if !change.is.exists {
+            return Err(eco_format!("there is no unit {}", change.name));
+        }
+        let is_masked = change.is.attributes.text("enable") == Some("mask");
+        let verbs: &[&str] = match should {
+            "true" if is_masked => &["unmask", "enable"],
+            "true" => &["enable"],
+            "false" => &["disable"],
+            "mask" => &["mask"],
+            _ => &["unmask"],
+        };
+        verbs
+            .iter()
+            .try_for_each(|verb| tool::run(&*self.runner, cx, self.systemctl(&[verb, "--", change.name]), DEADLINE))
+    }
+}
+
+impl Default for OfflineServiceProvider {
+    fn default() -> OfflineServiceProvider {
+        OfflineServiceProvider::new()
+    }
+}
+
+/// Returns the state of a unit, by the word of systemctl for the state of its file.
+fn state(name: &EcoString, file: &str) -> State {
+    let enable = match file {
+        "" | "not-found" => return State::absent(name.clone()),
+        "enabled" => "true",
+        "static" | "indirect" | "generated" | "alias" => "static",
+        "masked" | "masked-runtime" => "mask",
+        _ => "false",
+    };
+    let attributes = [("name", name.as_str()), ("enable", enable), ("unit_file", file)];
+    State::present(name.clone(), Attributes::from_iter(attributes))
+}
+
+impl Provider for OfflineServiceProvider {
+    crate::builtin::describe!("service", "offline", schema::offline, []);
+
+    fn suitable(&self) -> Suitability {
+        if self.booted.is_dir() {
+            return Suitability::Unsuitable("systemd runs: the provider `systemd` is for this system".into());
+        }
+        tool::installed(&["systemctl"], None)
+    }
+
+    fn validate(&self, name: &str, _: &Attributes, _: &[&str]) -> Vec<ValidationError> {
+        unit::problem(name).map(|problem| ValidationError::with("name", problem)).into_iter().collect()
+    }
+
+    fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+        match query {
+            Query::All => {
+                let list = self.read(cx, &["list-unit-files", "--type=service", "--no-legend", "--no-pager"])?;
+                let words = list.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>());
+                Ok(words
+                    .filter_map(|words| match words[..] {
+                        // A template is no unit.
+                        [unit, file] if !unit.contains("@.") => {
+                            Some(state(&unit.strip_suffix(".service").unwrap_or(unit).into(), file))
+                        }
+                        _ => None,
+                    })
+                    .collect())
+            }
+            Query::Named(wanted) => wanted.iter().map(|wanted| self.named(cx, *wanted)).collect(),
+        }
+    }
+
+    fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
+        let change = |change: &Change<'_>| match mode {
+            Mode::Preview => Outcome::done(),
+            Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
+        };
+        changes.iter().map(|each| redacted_outcome(each, change(each))).collect()
+    }
+
+    fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
+        match attribute {
+            // Nothing runs here.
+            "ensure" => Insync::Same,
+            _ => super::enable_insync(attribute, is, should),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: &str = "[Service]\nExecStart=/bin/true\n";
+
+    struct Image {
+        provider: OfflineServiceProvider,
+        root: tempfile::TempDir,
+    }
+
+    impl Image {
+        fn new() -> Image {
+            let root = tempfile::tempdir().unwrap();
+            let units = root.path().join("usr/lib/systemd/system");
+            std::fs::create_dir_all(&units).unwrap();
+            std::fs::create_dir_all(root.path().join("etc/systemd/system")).unwrap();
+            std::fs::write(units.join("app.service"), format!("{UNIT}[Install]\nWantedBy=multi-user.target\n"))
+                .unwrap();
+            std::fs::write(units.join("helper.service"), UNIT).unwrap();
+            let provider = OfflineServiceProvider::on(root.path().join("booted"), root.path().to_owned());
+            Image { provider, root }
+        }
+
+        fn get(&self, name: &str) -> State {
+            let name = name.into();
+            self.provider.get(&Context::empty(), Query::Named(&[Wanted::new(&name, None)])).unwrap().remove(0)
+        }
+
+        fn enable(&self, name: &str, enable: &str) -> Outcome {
+            let (is, name) = (self.get(name), EcoString::from(name));
+            let should = Attributes::from_iter([("enable", enable)]);
+            let change = Change::new(&name, &is, Some(&should), &[]);
+            self.provider.set(&Context::empty(), &[change], Mode::Apply).remove(0)
+        }
+    }
+
+    fn enabled(state: &State) -> Option<&str> {
+        state.attributes.text("enable")
+    }
+
+    #[test]
+    fn units_of_an_image_are_enabled_disabled_and_masked() {
+        let image = Image::new();
+        let link = image.root.path().join("etc/systemd/system/multi-user.target.wants/app.service");
+        for (enable, found, is_linked) in
+            [("true", "true", true), ("false", "false", false), ("mask", "mask", false), ("true", "true", true)]
+        {
+            let outcome = image.enable("app", enable);
+            assert!(outcome.is_done(), "{outcome:?}");
+            assert_eq!(enabled(&image.get("app")), Some(found));
+            assert_eq!(link.symlink_metadata().is_ok(), is_linked, "{enable}");
+        }
+        assert_eq!(enabled(&image.get("helper")), Some("static"));
+        let all = image.provider.get(&Context::empty(), Query::All).unwrap();
+        let listed: Vec<_> = all.iter().map(|state| (state.name.as_str(), enabled(state))).collect();
+        assert_eq!(listed, [("app", Some("true")), ("helper", Some("static"))]);
+    }
+
+    #[test]
+    fn unknown_unit_fails() {
+        let image = Image::new();
+        assert!(!image.get("gone").exists);
+        assert_eq!(image.enable("gone", "true").failure.as_deref(), Some("there is no unit gone"));
+    }
+
+    #[test]
+    fn activity_is_not_compared() {
+        let image = Image::new();
+        let should = Attributes::from_iter([("ensure", "running"), ("enable", "true")]);
+        let is = image.get("app");
+        assert!(matches!(image.provider.insync(&Context::empty(), "ensure", &is, &should), Insync::Same));
+        assert!(matches!(image.provider.insync(&Context::empty(), "enable", &is, &should), Insync::Default));
+    }
+}

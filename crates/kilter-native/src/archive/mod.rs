@@ -229,7 +229,13 @@ impl ArchiveProvider {
         if cx.durability() == Durability::Flushed {
             directory::flush(declared.extract_path)?;
         }
-        marks.remove(declared.path)
+        marks.remove(declared.path)?;
+        match declared.creates {
+            Some(creates) if !unpack::exists(creates)? => {
+                Err(eco_format!("the archive is unpacked, and {creates} does not exist: correct `creates`"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Brings a downloaded archive to its path.

@@ -263,6 +263,14 @@ fn creates_decides_without_the_archive() {
 }
 
 #[test]
+fn archive_without_the_path_of_creates_fails() {
+    let bench = ArchiveBench::new(&tool());
+    let gone = bench.to("gone").to_str().unwrap().to_owned();
+    let failure = bench.set(&bench.should(&[("creates", gone.as_str().into())])).failure.unwrap();
+    assert_eq!(failure, format!("the archive is unpacked, and {gone} does not exist: correct `creates`"));
+}
+
+#[test]
 fn unfinished_change_is_out_of_sync() {
     // The last member fails, because a directory is in its way.
     let bench = ArchiveBench::new(&tarball(&[(FILE, "a", "", 0o644, "a"), (FILE, "b", "", 0o644, "b")]));

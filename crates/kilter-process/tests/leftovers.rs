@@ -98,9 +98,13 @@ fn child_without_leftovers_has_no_delay() {
 fn flooding_leftover_is_ended() {
     let mut invocation = sh("cat /dev/zero & echo $! >&2; exit 0");
     invocation.stdout = Capture::AtMost(1 << 20);
-    let ended = finished(&invocation);
-    assert_eq!(ended.ending, Termination::OutputLimit);
-    until_ended(&ended.stderr.text());
+    // On a busy machine, the leftover may not run within 0.1 s after the end of the child: it ends by SIGPIPE then.
+    let is_ended = |_| {
+        let ended = finished(&invocation);
+        until_ended(&ended.stderr.text());
+        ended.ending == Termination::OutputLimit
+    };
+    assert!((0..100).any(is_ended));
 }
 
 #[test]

@@ -46,7 +46,12 @@ impl HostApply<'_> {
             is_over.store(true, Ordering::Release);
             finished
         });
-        let text = || plans::comparable(&stdout);
+        let text = || match self.args.format {
+            ReportFormat::Human => {
+                plans::with_warnings(plans::comparable(&stdout), &plans::warnings(&stderr), &planned.warnings)
+            }
+            ReportFormat::Json => plans::comparable(&stdout),
+        };
         match finished {
             Ok(finished) if finished.code == Exit::Done.code() => HostResult::Applied(text()),
             Ok(finished) if finished.code == Exit::Reverted.code() => HostResult::Reverted(text()),

@@ -46,6 +46,8 @@ pub(super) struct Planned {
     pub(super) secrets: String,
     /// Descriptions of the sources of the secrets.
     pub(super) sources: Vec<Json>,
+    /// Warnings of the host at the plan, which the text contains.
+    pub(super) warnings: Vec<String>,
     /// Declared attributes of the resources to change. The text does not show all of them, such as a command.
     pub(super) declared: DeclaredAttributes,
 }
@@ -73,13 +75,14 @@ impl Planner<'_> {
 
     fn plan(&self, host: usize) -> Result<HostPlan, HostPlan> {
         let facts = self.facts(host)?;
-        let ForHost { received, mut declared } = self.compile(host, facts)?;
+        let (ForHost { received, mut declared }, reported) = self.compile(host, facts)?;
         let mut args = self.options.to_vec();
         args.extend(["plan", "--received", "-", "--output", PLAN].map(str::to_owned));
         let call =
             RemoteCall { args, stdin: received.text().into_bytes(), files: Vec::new(), returns: vec![PLAN.to_owned()] };
         let (finished, stdout, stderr) = self.finished(host, &call)?;
-        let text = comparable(&stdout);
+        let warnings = warnings(&stderr);
+        let text = with_warnings(comparable(&stdout), &warnings, &reported);
         match (finished.code, finished.files.into_iter().next()) {
             (0, _) => Ok(HostPlan::Unchanged(text)),
             (2, Some((_, plan))) => {
@@ -87,7 +90,7 @@ impl Planner<'_> {
                 let steps = steps.as_array().into_iter().flatten().filter_map(|step| step["resource"].as_str());
                 let declared = steps.filter_map(|name| declared.remove_entry(name)).collect();
                 let (secrets, sources) = (received.secrets_text(), received.secret_sources());
-                Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, declared }))
+                Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, warnings, declared }))
             }
             (code, _) => Err(HostPlan::Failed(failure(code, &stdout, &stderr))),
         }
@@ -116,14 +119,16 @@ impl Planner<'_> {
         }
     }
 
-    /// Compiles the manifests with the facts of a host.
-    fn compile(&self, host: usize, facts: Hash) -> Result<ForHost, HostPlan> {
+    /// Compiles the manifests with the facts of a host. Returns also the lines that it has reported.
+    fn compile(&self, host: usize, facts: Hash) -> Result<(ForHost, Vec<String>), HostPlan> {
         let vars = &self.targets[host].vars;
         let (made, lines) = output::buffered(|| load::for_host(self.session, self.input, facts, vars, self.registry));
         match made {
             Ok(made) => {
                 lines.lines.iter().for_each(output::line);
-                Ok(made)
+                let plain = |line: &String| anstream::adapter::strip_str(line).to_string();
+                let reported = lines.lines.iter().map(plain).collect::<Vec<_>>().join("\n");
+                Ok((made, reported.lines().map(str::to_owned).collect()))
             }
             Err(_) => Err(HostPlan::Failed(lines)),
         }
@@ -142,6 +147,26 @@ fn failure(code: u8, stdout: &[u8], stderr: &[u8]) -> BufferedLines {
 /// Returns output for people without its durations, which differ between hosts.
 pub(super) fn comparable(output: &[u8]) -> String {
     without_durations(&String::from_utf8_lossy(output)).trim_end().to_owned()
+}
+
+/// Returns the warnings in the messages of a host, with their hints.
+pub(super) fn warnings(stderr: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(stderr);
+    let mut is_kept = false;
+    let mut kept = Vec::new();
+    for line in text.lines() {
+        is_kept = line.starts_with("warning: ") || is_kept && line.starts_with(' ');
+        if is_kept {
+            kept.push(line.to_owned());
+        }
+    }
+    kept
+}
+
+/// Returns the output of a host with its warnings, without those that were `reported` before.
+pub(super) fn with_warnings(output: String, warnings: &[String], reported: &[String]) -> String {
+    let new = warnings.iter().filter(|line| !reported.contains(line)).map(String::as_str);
+    new.chain([output.as_str()]).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// Hosts with equal changes.
@@ -313,12 +338,28 @@ mod tests {
     }
 
     #[test]
+    fn warnings_of_a_host_are_shown_once() {
+        let stderr = b"plan 1\nwarning: a\n  hint: b\nnote\nwarning: c\n";
+        let warnings = warnings(stderr);
+        assert_eq!(warnings, ["warning: a", "  hint: b", "warning: c"]);
+        assert_eq!(with_warnings("~ x".to_owned(), &warnings, &warnings[..2]), "warning: c\n~ x");
+        assert_eq!(with_warnings(String::new(), &[], &[]), "");
+    }
+
+    #[test]
     fn equal_texts_of_different_commands_are_two_groups() {
         let plan = |command: &str| {
             let attributes = Map::from_iter([("command".to_owned(), Json::from(command))]);
             let declared = DeclaredAttributes::from([("exec[x]".to_owned(), attributes)]);
             let text = "~ exec[x]".to_owned();
-            HostPlan::Changes(Planned { text, plan: Vec::new(), secrets: String::new(), sources: Vec::new(), declared })
+            HostPlan::Changes(Planned {
+                text,
+                plan: Vec::new(),
+                secrets: String::new(),
+                sources: Vec::new(),
+                warnings: Vec::new(),
+                declared,
+            })
         };
         let groups = changes(&[plan("a"), plan("b"), plan("b")]);
         let shown: Vec<(&[usize], &str)> =

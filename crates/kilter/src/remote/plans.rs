@@ -27,7 +27,7 @@ pub(super) const PLAN: &str = "plan";
 /// Plan of a host.
 pub(super) enum HostPlan {
     /// Some resources would change.
-    Changes(Planned),
+    Changes(Box<Planned>),
     /// No resource would change. The text says so.
     Unchanged(String),
     /// The manifests have problems with the facts of the host, or the host reported a failure.
@@ -90,7 +90,7 @@ impl Planner<'_> {
                 let steps = steps.as_array().into_iter().flatten().filter_map(|step| step["resource"].as_str());
                 let declared = steps.filter_map(|name| declared.remove_entry(name)).collect();
                 let (secrets, sources) = (received.secrets_text(), received.secret_sources());
-                Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, warnings, declared }))
+                Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, warnings, declared }.into()))
             }
             (code, _) => Err(HostPlan::Failed(failure(code, &stdout, &stderr))),
         }
@@ -191,7 +191,7 @@ pub(super) fn changes(plans: &[HostPlan]) -> Vec<HostGroup> {
         .iter()
         .enumerate()
         .filter_map(|(host, plan)| match plan {
-            HostPlan::Changes(planned) => Some((host, planned)),
+            HostPlan::Changes(planned) => Some((host, &**planned)),
             _ => None,
         })
         .collect();
@@ -352,14 +352,14 @@ mod tests {
             let attributes = Map::from_iter([("command".to_owned(), Json::from(command))]);
             let declared = DeclaredAttributes::from([("exec[x]".to_owned(), attributes)]);
             let text = "~ exec[x]".to_owned();
-            HostPlan::Changes(Planned {
+            HostPlan::Changes(Box::new(Planned {
                 text,
                 plan: Vec::new(),
                 secrets: String::new(),
                 sources: Vec::new(),
                 warnings: Vec::new(),
                 declared,
-            })
+            }))
         };
         let groups = changes(&[plan("a"), plan("b"), plan("b")]);
         let shown: Vec<(&[usize], &str)> =

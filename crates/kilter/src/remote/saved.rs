@@ -45,7 +45,7 @@ impl SavedPlan {
         let secrets = Received::of_sources(&self.sources, session)?.secrets_text();
         let SavedPlan { text, plan, sources, declared, .. } = self;
         let (text, plan, sources, declared) = (text.clone(), plan.clone(), sources.clone(), declared.clone());
-        Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, warnings: Vec::new(), declared }))
+        Ok(HostPlan::Changes(Box::new(Planned { text, plan, secrets, sources, warnings: Vec::new(), declared })))
     }
 }
 

@@ -71,6 +71,9 @@ pub struct Invocation {
     pub identity: Option<Identity>,
     /// The umask; the caller's if none.
     pub umask: Option<u32>,
+    /// Maximum size in bytes of a file that the child and its descendants write (RLIMIT_FSIZE). The signal SIGXFSZ ends
+    /// a process that exceeds it; the caller's limit if none.
+    pub max_file_bytes: Option<u64>,
     /// Amount of standard output to keep.
     pub stdout: Capture,
     /// Amount of standard error to keep.
@@ -121,6 +124,7 @@ impl Invocation {
             input: None,
             identity: None,
             umask: None,
+            max_file_bytes: None,
             stdout: Capture::Nothing,
             stderr: Capture::Nothing,
             together: Capture::Nothing,

@@ -43,8 +43,8 @@
 //! - No other process gets a signal, because process number and start time identify a stray.
 //! - A child that never reads its input, closes its outputs early or floods them does no harm, because [`Capture`]
 //!   limits the memory. A child that exceeds [`Capture::AtMost`] never counts as successful.
-//! - Without identity, umask and descriptor 3, no code runs between fork and exec, so the standard library uses
-//!   `posix_spawn`.
+//! - Without identity, umask, size limit and descriptor 3, no code runs between fork and exec, so the standard library
+//!   uses `posix_spawn`.
 //! - kilter reports each [`Event`] before it reads further. [`StreamLines`] splits chunks into lines of bounded
 //!   length.
 //!

@@ -1,7 +1,7 @@
 //! Code that runs between fork and exec. No other module runs any there.
 #![expect(
     unsafe_code,
-    reason = "session, umask, supplementary groups and inherited descriptors can only be set between fork and exec"
+    reason = "session, umask, limits, supplementary groups and inherited descriptors can only be set between fork and exec"
 )]
 
 use std::ffi::CString;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rustix::fs::Mode;
 use rustix::io::{Errno, FdFlags};
-use rustix::process::{Gid, Uid};
+use rustix::process::{Gid, Resource, Rlimit, Uid};
 
 use crate::channel::{CHANNEL, FileId, Writer};
 use crate::identity::Identity;
@@ -33,6 +33,7 @@ pub(crate) struct Before<'a> {
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) cwd: Option<CString>,
     pub(crate) umask: Option<u32>,
+    pub(crate) max_file_bytes: Option<u64>,
     pub(crate) channel: Option<Writer>,
     /// Descriptor that the program inherits under the same number.
     pub(crate) inherited: Option<Arc<OwnedFd>>,
@@ -45,8 +46,9 @@ pub(crate) struct Before<'a> {
 ///
 /// If there are no settings, the command gets no closure, so that the standard library can still use `posix_spawn`.
 pub(crate) fn apply_pre_exec(command: &mut Command, before: Before<'_>) {
-    let Before { identity, cwd, umask, channel, inherited } = before;
-    if identity.is_none() && cwd.is_none() && umask.is_none() && channel.is_none() && inherited.is_none() {
+    let Before { identity, cwd, umask, max_file_bytes, channel, inherited } = before;
+    let is_unchanged = identity.is_none() && cwd.is_none() && umask.is_none() && max_file_bytes.is_none();
+    if is_unchanged && channel.is_none() && inherited.is_none() {
         return;
     }
     let identity = identity.map(|identity| Raw {
@@ -58,6 +60,12 @@ pub(crate) fn apply_pre_exec(command: &mut Command, before: Before<'_>) {
     let in_child = move || -> io::Result<()> {
         if let Some(umask) = umask {
             rustix::process::umask(umask);
+        }
+        if let Some(most) = max_file_bytes {
+            // The hard limit stays, so that a lower one of the caller continues to apply.
+            let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Fsize);
+            let current = Some(current.map_or(most, |current| current.min(most)));
+            rustix::process::setrlimit(Resource::Fsize, Rlimit { current, maximum })?;
         }
         if let Some(identity) = &identity {
             rustix::process::setsid()?;
@@ -76,8 +84,8 @@ pub(crate) fn apply_pre_exec(command: &mut Command, before: Before<'_>) {
         Ok(())
     };
     // SAFETY: between fork and exec in a program with threads only async-signal-safe functions may run. The closure
-    // makes up to ten raw system calls (umask, setsid, geteuid, setgroups, setresgid, setresuid, chdir, fstat, dup2
-    // or fcntl, fcntl) on values that were built before the fork. It takes no lock, allocates nothing (an `io::Error`
+    // makes up to twelve raw system calls (umask, two prlimit64, setsid, geteuid, setgroups, setresgid, setresuid, chdir,
+    // fstat, dup2 or fcntl, fcntl) on values that were built before the fork. It takes no lock, allocates nothing (an `io::Error`
     // from an errno is a number) and cannot panic.
     unsafe {
         command.pre_exec(in_child);

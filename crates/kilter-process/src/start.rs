@@ -192,7 +192,8 @@ impl Start<'_> {
         }
         let [stdin, stdout, stderr] = ends.stdio().map_err(|source| self.failed(source))?;
         command.stdin(stdin).stdout(stdout).stderr(stderr);
-        let mut before = Before { umask: invocation.umask, channel, ..Before::default() };
+        let (umask, max_file_bytes) = (invocation.umask, invocation.max_file_bytes);
+        let mut before = Before { umask, max_file_bytes, channel, ..Before::default() };
         before.identity = invocation.identity.as_ref();
         before.inherited = self.script.as_ref().map(|script| Arc::clone(&script.fd));
         match (&invocation.cwd, &invocation.identity) {

@@ -243,6 +243,18 @@ fn child_gets_umask() {
 }
 
 #[test]
+fn file_larger_than_the_limit_ends_its_writer() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let mut invocation = sh("head -c $1 /dev/zero >$0; echo $?").arg(path.as_os_str());
+    invocation.max_file_bytes = Some(8192);
+    assert_eq!(finished(&invocation.clone().arg("8192")).stdout.text(), "0\n");
+    // 128 + SIGXFSZ.
+    assert_eq!(finished(&invocation.arg("8193")).stdout.text(), "153\n");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 8192);
+}
+
+#[test]
 fn child_gets_identity_with_its_groups_only() {
     assert!(rustix::process::geteuid().is_root(), "run this test as root: only root can become another user");
     let mut invocation = sh("id -u; id -g; id -G; cat /etc/shadow 2>/dev/null || echo refused");

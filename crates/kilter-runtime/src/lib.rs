@@ -46,7 +46,7 @@ mod step;
 pub mod watch;
 mod worker;
 
-pub use conditions::{Conditions, Outdated, Stale};
+pub use conditions::{Conditions, Outdated, SourceFailure, SourceVersion, Stale};
 pub use driver::{
     ChangeCounters, CompositeStanding, Contest, Hold, InFlightCall, ManifestSource, Pause, Paused, Reload,
     ReloadNotifier, ResourceStatus, ShutdownHandle, StatusError, StatusFilter, StatusHandle, StatusSnapshot, Watched,

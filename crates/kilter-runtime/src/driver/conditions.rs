@@ -12,6 +12,7 @@ impl Driver<'_, '_, '_, '_> {
             outdated: holder.reading.outdated.clone(),
             journal: holder.journal.as_ref().map(|failure| failure.why.clone()),
             collected: holder.hold.declared.stale(),
+            source: holder.hold.declared.source().filter(|source| source.failure.is_some()),
             is_declared_polled: holder.reading.is_unwatched,
             unwatched: holder.polls.missing(),
             contested: self.machine.contested(),

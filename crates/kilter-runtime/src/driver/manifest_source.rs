@@ -8,7 +8,7 @@ use std::time::Duration;
 use kilter_engine::Timestamp;
 
 use super::message::Message;
-use crate::conditions::{Outdated, Stale};
+use crate::conditions::{Outdated, SourceVersion, Stale};
 use crate::driver::clock::millis;
 use crate::prepare::Prepared;
 
@@ -40,6 +40,11 @@ pub trait ManifestSource {
 
     /// Returns why collected resources may be older than the exported ones, if they may.
     fn stale(&self) -> Option<Stale> {
+        None
+    }
+
+    /// Returns the version that the run holds, if it fetches the manifests from a source.
+    fn source(&self) -> Option<SourceVersion> {
         None
     }
 

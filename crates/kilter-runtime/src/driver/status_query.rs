@@ -77,6 +77,7 @@ impl Driver<'_, '_, '_, '_> {
             counts: self.state.standing_counts(),
             in_sync_now: all().filter(is_at_rest).count(),
             conditions: self.conditions(),
+            source: holder.hold.declared.source(),
             polled: holder.polls.polled().count(),
             oldest_check: holder.polls.polled().filter_map(|vertex| standing.last_check(vertex, self.now)).max(),
             under_way,

@@ -8,7 +8,7 @@ use ecow::EcoString;
 use kilter_model::{AttributeName, Difference, ReceivedValue, ResourceRef};
 
 use super::pause_state::{Pause, Paused};
-use crate::conditions::Conditions;
+use crate::conditions::{Conditions, SourceVersion};
 use crate::opponent::Opponent;
 use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport};
@@ -60,6 +60,8 @@ pub struct StatusSnapshot {
     pub in_sync_now: usize,
     /// Conditions that keep the run from holding the declared state as usual.
     pub conditions: Conditions,
+    /// Version of the manifests, if the run fetches them from a source.
+    pub source: Option<SourceVersion>,
     /// Number of resources that are polled, as their type or the manifest says or because they cannot be watched.
     pub polled: usize,
     /// Time since the last check of the polled resource that was checked least recently.

@@ -9,6 +9,7 @@ mod remote;
 mod reports;
 mod rollout;
 mod runs;
+mod source;
 
 use std::path::PathBuf;
 
@@ -26,10 +27,12 @@ pub(crate) use remote::RemoteArgs;
 pub(crate) use reports::ReportArgs;
 pub(crate) use rollout::{HOST, ResumeRolloutArgs, RolloutArgs, RolloutCommand, Share, StoredRolloutArgs};
 pub(crate) use runs::{ApplyArgs, ManifestArgs, PlanArgs, RunArgs};
+pub(crate) use source::{FetchTimes, SourceArgs};
 
 use crate::module_log::LogFilter;
 
 const INPUT: &str = "Input";
+const SOURCE: &str = "Manifests from a source";
 const HOW: &str = "How it is done";
 const GENERAL: &str = "General options";
 const HOSTS: &str = "Other hosts";

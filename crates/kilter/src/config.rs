@@ -145,6 +145,12 @@ impl ConfigFile<'_> {
                 }
             }
         }
+        // The source contains the manifests.
+        let takes_source = command.get_arguments().any(|arg| arg.get_id() == "from");
+        let is_from = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--from="));
+        if takes_source && (matches.value_source("from").is_some() || added.command.iter().any(is_from)) {
+            added.manifests.clear();
+        }
         Ok(added)
     }
 

@@ -42,6 +42,8 @@ pub(crate) use noted::InputFiles;
 pub(crate) use received::Received;
 pub(crate) use sources::Types;
 
+/// End of the name of a manifest that a program has printed.
+pub(crate) const OUTPUT: &str = " (output)";
 /// Maximum size of a manifest in bytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
@@ -405,7 +407,7 @@ fn read(
     }
     if executable::is(found) && !opened.is_inherited() {
         let text = executable::output(&session.trust, path, facts, timeout)?;
-        return Ok(Source::new(format!("{shown} (output)"), text));
+        return Ok(Source::new(format!("{shown}{OUTPUT}"), text));
     }
     let text = match found.is_file() {
         true => text(path, &opened),

@@ -36,6 +36,7 @@ mod paths;
 mod pauses;
 mod plan_file;
 mod providers;
+mod pull;
 mod puppet;
 mod ralsh;
 mod recorder;

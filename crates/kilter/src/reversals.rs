@@ -11,9 +11,11 @@ use kilter_recording::RecordMode;
 use kilter_runtime::{Prepared, Rejected, RevertStore, StateDir, plan_of};
 
 use crate::past::add_defaults;
+use crate::pull::Checkout;
 use crate::{output, providers};
 
-/// Returns the identity of these manifests, independent of the paths used; empty if a manifest is no file.
+/// Returns the identity of these manifests, independent of the paths used and of the
+/// version of a source; empty if a manifest is no file.
 ///
 /// It is also empty during a recording. The recording covers only the queries of the run, not the state saved
 /// earlier, and newly saved state would become part of it.
@@ -23,7 +25,8 @@ pub(crate) fn origin(record: &RecordMode, given: &[Source]) -> EcoString {
     }
     let path = |source: &Source| {
         let path = std::fs::canonicalize(source.name.strip_suffix(" (output)").unwrap_or(&source.name)).ok()?;
-        Some(path.display().to_string())
+        let pulled = Checkout::of(&path).and_then(|checkout| checkout.identity(&path));
+        Some(pulled.unwrap_or_else(|| path.display().to_string()))
     };
     let paths = given.iter().map(path).collect::<Option<Vec<String>>>();
     paths

@@ -9,6 +9,8 @@ use kilter_manifest::Sources;
 use kilter_model::{Span, Value, to_json};
 use serde_json::{Value as Json, json};
 
+use crate::pull::Checkout;
+
 /// Maximum size of a file of git in bytes.
 const MAX_GIT_BYTES: u64 = 1 << 20;
 
@@ -63,8 +65,19 @@ impl RunInputs {
             let path = std::fs::canonicalize(source.name.as_str()).ok();
             let shown = path.as_ref().map_or_else(|| source.name.to_string(), |path| path.display().to_string());
             let mut manifest = json!({ "path": shown, "sha256": source.sha256 });
-            if let Some(commit) = path.as_deref().and_then(commit) {
-                manifest["commit"] = commit.into();
+            match path.as_deref().and_then(Checkout::of) {
+                Some(checkout) => {
+                    for key in ["from", "ref", "commit", "version"] {
+                        if let Some(text) = checkout.text(key) {
+                            manifest[key] = text.into();
+                        }
+                    }
+                }
+                None => {
+                    if let Some(commit) = path.as_deref().and_then(commit) {
+                        manifest["commit"] = commit.into();
+                    }
+                }
             }
             manifest
         };

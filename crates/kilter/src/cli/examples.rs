@@ -82,6 +82,7 @@ Examples:
   kilter run web.yaml --converged-exit --converged-timeout 10
   kilter run web.yaml --max-runtime 3600
   kilter run web.yaml --format json | jq -c .event,.resource
+  kilter run --from git+https://git.example.com/site.git --signed-by /etc/kilter/signers
 
 kilter repairs drift at once and reloads an edited manifest. An invalid manifest changes nothing.
 At the first interrupt, calls in flight finish.";

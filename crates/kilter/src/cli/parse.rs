@@ -30,7 +30,10 @@ impl Cli {
         let of_hosts: Vec<Arg> =
             parser.get_arguments().filter(|arg| arg.get_help_heading() == Some(HOSTS)).cloned().collect();
         LOCAL.into_iter().fold(parser, |parser, name| {
-            parser.mut_subcommand(name, |command| command.args(of_hosts.iter().cloned().map(|arg| arg.hide(true))))
+            // `run --from git+ssh://…` uses the configuration of ssh.
+            let is_used = |arg: &Arg| name == "run" && arg.get_id() == "ssh_config";
+            let hidden = |arg: &Arg| arg.clone().hide(!is_used(arg));
+            parser.mut_subcommand(name, |command| command.args(of_hosts.iter().map(hidden)))
         })
     }
 }

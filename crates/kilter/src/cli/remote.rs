@@ -46,7 +46,7 @@ pub(crate) struct RemoteArgs {
     #[arg(long, global = true, value_name = "TIME", default_value = "60s", hide_default_value = true,
           value_parser = super::runs::duration)]
     pub(crate) connect_timeout: Duration,
-    /// With --on: configuration file of ssh, instead of the usual ones
+    /// With --on or --from git+ssh: configuration file of ssh, instead of the usual ones
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) ssh_config: Option<PathBuf>,
     /// With --on: directory with the programs for other kinds of machines than this one: `kilter-aarch64` and others, by

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{HOW, INPUT, Released, ReportArgs, ReportFormat, RolloutArgs};
+use super::{FetchTimes, HOW, INPUT, Released, ReportArgs, ReportFormat, RolloutArgs, SourceArgs};
 
 /// Manifests of a command, with their variables and facts.
 #[derive(Clone, Debug, Args)]
@@ -71,6 +71,8 @@ impl JobsArgs {
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
     pub(crate) input: ManifestArgs,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// Only show the pending changes, as `plan`
     #[arg(short, long, help_heading = HOW)]
     pub(crate) noop: bool,
@@ -131,6 +133,10 @@ pub(super) fn duration(text: &str) -> Result<std::time::Duration, String> {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) input: ManifestArgs,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) fetches: FetchTimes,
     /// Only watch: show differences without changing them
     #[arg(short, long, help_heading = HOW)]
     pub(crate) noop: bool,
@@ -170,6 +176,8 @@ pub(crate) struct RunArgs {
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) input: ManifestArgs,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// Save the plan in a file for `kilter apply`
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
     pub(crate) output: Option<PathBuf>,

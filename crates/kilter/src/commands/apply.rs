@@ -6,9 +6,11 @@ use kilter_runtime::Mode;
 use super::confirm::PendingApply;
 use super::mold_loop;
 use super::pass::{ExecOptions, ExitCodeMode};
+use super::pulled;
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;
 use crate::load::{self, Input, Received};
+use crate::pull::StoreKind;
 use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
@@ -69,6 +71,19 @@ fn confirmed(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
 }
 
 fn applied(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
+    let kind = if args.noop { StoreKind::Temporary } else { StoreKind::Stored };
+    match pulled::once(&args.source, &args.input, session, kind) {
+        Ok(None) => applied_files(args, pass, session),
+        Ok(Some(pulled)) => {
+            let args = ApplyArgs { input: pulled.input.clone(), ..args.clone() };
+            pulled.exit(applied_files(&args, pass, session))
+        }
+        Err(exit) => exit,
+    }
+}
+
+/// Applies the manifests of the command line.
+fn applied_files(args: &ApplyArgs, pass: ExecOptions, session: &Session) -> Exit {
     if args.input.manifests.is_empty() {
         return prescribed(args, pass, session);
     }

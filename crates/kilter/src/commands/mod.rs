@@ -22,6 +22,7 @@ pub(crate) mod pass;
 pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod provider;
+mod pulled;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod set;

@@ -7,10 +7,12 @@ use kilter_runtime::Mode;
 
 use super::mold_loop;
 use super::pass::{ExecOptions, ExitCodeMode};
+use super::pulled;
 use crate::cli::PlanArgs;
 use crate::cli::Released;
 use crate::exit::Exit;
 use crate::load::{Input, Received};
+use crate::pull::StoreKind;
 use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
@@ -27,6 +29,18 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
             Err(exit) => return exit,
         }
     }
+    match pulled::once(&args.source, &args.input, session, StoreKind::Temporary) {
+        Ok(None) => planned(args, session),
+        Ok(Some(pulled)) => {
+            let args = PlanArgs { input: pulled.input.clone(), ..args.clone() };
+            pulled.exit(planned(&args, session))
+        }
+        Err(exit) => exit,
+    }
+}
+
+/// Plans the manifests of the command line.
+fn planned(args: &PlanArgs, session: &Session) -> Exit {
     if let Err(exit) = refuse_overwrite(args, session) {
         return exit;
     }

@@ -3,6 +3,7 @@
 mod collected;
 mod observer;
 mod servers;
+mod source;
 
 use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
@@ -18,10 +19,10 @@ use ecow::EcoString;
 use indexmap::IndexMap;
 use kilter_manifest::Source;
 use kilter_model::Value;
-use kilter_provider::{Durability, Registry};
+use kilter_provider::Durability;
 use kilter_runtime::{
     Hold, ManifestSource, Mode, Options, Outdated, Prepared, Reload, ReloadNotifier, Report, RunError, ShutdownHandle,
-    Stale, StateDir, StatusHandle,
+    SourceVersion, Stale, StateDir, StatusHandle,
 };
 
 use super::pass::{ExecOptions, ExitCodeMode, fail};
@@ -29,8 +30,9 @@ use crate::cli::{ReportFormat, RunArgs};
 use crate::collected::Keeper;
 use crate::execute::stop_of;
 use crate::exit::Exit;
-use crate::load::{self, ErrorFormat, Input, InputFiles, Loaded};
+use crate::load::{self, InputFiles, Loaded};
 use crate::output::BufferedLines;
+use crate::pull::PulledVersion;
 use crate::recorder::{OnFailure, Recorder};
 use crate::render::progress::{Progress, Shown};
 use crate::render::status;
@@ -44,6 +46,7 @@ use crate::{output, providers, sd_notify, signals};
 use collected::{SourceOfCollected, keep};
 use observer::{Outside, TRIM_THRESHOLD, Watching};
 use servers::{listen, status_server};
+use source::RunManifests;
 
 /// Default time without activity until the run counts as converged.
 const QUIET: Duration = Duration::from_secs(5);
@@ -60,16 +63,12 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     Reports::open(&args.reports, "run", &args.input.manifests, session)?;
     kilter_process::use_single_arena();
     let status = args.converged_status_file.as_deref().map(status_file).transpose()?;
-    are_files(&args.input.manifests)?;
+    let pull = source::open(args, session)?;
     let registry = providers::registry_with(session, args.jobs.given())?;
     let noted = InputFiles::default();
     let fallback = session.state_dir_if_any();
-    let mut loaded = load::load(
-        session,
-        Input::Held { args: &args.input, noted: &noted, fallback: fallback.as_deref() },
-        ErrorFormat::People,
-        &registry,
-    )?;
+    let manifests = RunManifests::new(args, session, fallback.as_deref(), &registry, pull.as_ref());
+    let (mut loaded, version) = manifests.first(&noted)?;
     let pass = pass(args);
     // The lock stays over all reloads, so that no other run can start in between.
     let _lock = pass.lock(session)?;
@@ -111,19 +110,19 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     let keeping = RunSession {
         session,
         args,
-        registry: &registry,
+        manifests: &manifests,
         options,
         shown,
         stop: &stop,
         window,
         outside,
-        fallback: fallback.as_deref(),
         keeper: keeper.as_ref(),
         stale: Cell::default(),
         recorder: RefCell::default(),
     };
+    manifests.mark_good(version.as_ref());
     keeping.report_stale(SourceOfCollected::of(&loaded).stale(session.world.as_ref(), false));
-    let report = keeping.until_the_end(loaded, noted).map_err(fail)?;
+    let report = keeping.until_the_end(loaded, version, noted).map_err(fail)?;
     let exit = conclude(&report, pass, session);
     Ok(if is_lost.get() { Exit::Failed } else { exit })
 }
@@ -132,14 +131,12 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
 struct RunSession<'a, 'r> {
     session: &'a Session,
     args: &'a RunArgs,
-    registry: &'r Registry,
+    manifests: &'a RunManifests<'r>,
     options: Options,
     shown: Shown,
     stop: &'a ShutdownHandle,
     window: Option<&'a StatusHandle>,
     outside: Outside<'a>,
-    /// State directory with the resources that are collected while the world cannot be reached.
-    fallback: Option<&'a Path>,
     /// Storage for collected resources. A run without changes has none.
     keeper: Option<&'a Keeper>,
     /// True if a report said that collected resources may be too old.
@@ -191,11 +188,20 @@ impl<'env, 'r> RunSession<'env, 'r> {
     }
 
     /// Holds the declared state over all edits until the end.
-    fn until_the_end(&'env self, loaded: Loaded, noted: InputFiles) -> Result<Report, RunError> {
+    fn until_the_end(
+        &'env self,
+        loaded: Loaded,
+        version: Option<PulledVersion>,
+        noted: InputFiles,
+    ) -> Result<Report, RunError> {
+        let (sender, stop) = channel();
         std::thread::scope(|scope| {
+            // The thread ends with the sender.
+            let _sender = sender;
+            self.manifests.start_fetches(scope, stop);
             // A read that is still running at the end is of no use.
             let _ends = EndsPrograms;
-            self.hold(scope, loaded, noted)
+            self.hold(scope, loaded, version, noted)
         })
     }
 
@@ -203,6 +209,7 @@ impl<'env, 'r> RunSession<'env, 'r> {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         loaded: Loaded,
+        version: Option<PulledVersion>,
         noted: InputFiles,
     ) -> Result<Report, RunError>
     where
@@ -214,7 +221,7 @@ impl<'env, 'r> RunSession<'env, 'r> {
         self.session.set_inputs(held.inputs.clone());
         self.recorder.replace(Recorder::of(self.session, &prepared, self.options.mode, OnFailure::Continue));
         let mut declared =
-            Manifests { keeping: self, scope, held, noted, read: None, wrong: None, same_at: None, collected };
+            Manifests { keeping: self, scope, held, version, noted, read: None, wrong: None, same_at: None, collected };
         let paused = self.outside.status_server.and_then(StatusServer::paused);
         let socket = crate::status_server::path(self.outside.state_dir.path());
         let hold = Hold {
@@ -274,25 +281,6 @@ fn take_apart<'scope>(scope: &'scope Scope<'scope, '_>, former: Arc<Prepared>) {
     drop(named().spawn_scoped(scope, and_give_back));
 }
 
-/// Verifies that the manifests are files, because the run reads them repeatedly.
-fn are_files(manifests: &[PathBuf]) -> Result<(), Exit> {
-    if manifests.is_empty() {
-        return Err(output::fail("`kilter run` needs a manifest"));
-    }
-    for path in manifests {
-        let hint = "write it to a file, which is read again whenever it is edited";
-        if path.as_os_str() == "-" {
-            return Err(output::fail_with("`kilter run` does not read the standard input", [hint]));
-        }
-        // The reader reports missing files.
-        if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-            let path = path.display();
-            return Err(output::fail_with(format_args!("`kilter run` needs files, but {path} is not a file"), [hint]));
-        }
-    }
-    Ok(())
-}
-
 fn pass(args: &RunArgs) -> ExecOptions {
     ExecOptions {
         mode: if args.noop { Mode::Noop } else { Mode::Apply },
@@ -309,7 +297,11 @@ fn pass(args: &RunArgs) -> ExecOptions {
 /// Returns true if the declared state may change without an edit.
 fn may_differ(args: &RunArgs, held: &HeldInputs, noted: &InputFiles) -> bool {
     let mut manifests = args.input.manifests.iter();
-    !held.facts.is_empty() || !noted.trees().is_empty() || manifests.any(|path| load::is_program(path))
+    let is_printed = |source: &Source| source.name.ends_with(load::OUTPUT);
+    !held.facts.is_empty()
+        || !noted.trees().is_empty()
+        || manifests.any(|path| load::is_program(path))
+        || held.given.iter().any(is_printed)
 }
 
 /// Manifests of a run, with their edits.
@@ -318,6 +310,8 @@ struct Manifests<'scope, 'env, 'r> {
     scope: &'scope Scope<'scope, 'env>,
     /// Inputs of the held state.
     held: HeldInputs,
+    /// Version of the source that is held.
+    version: Option<PulledVersion>,
     /// Files of the last read.
     noted: InputFiles,
     /// Channel for the result of the running read.
@@ -333,7 +327,7 @@ struct Manifests<'scope, 'env, 'r> {
 /// Result of a read, with its messages.
 struct ReadResult {
     noted: InputFiles,
-    loaded: Result<Loaded, Exit>,
+    loaded: Result<(Loaded, Option<PulledVersion>), Exit>,
     said: BufferedLines,
 }
 
@@ -358,20 +352,15 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
     }
 
     fn begin_reading(&mut self, ring: ReloadNotifier) {
-        let RunSession { session, args, registry, fallback, keeper, .. } = *self.keeping;
+        let RunSession { manifests, keeper, .. } = *self.keeping;
         let (sender, receiver) = channel();
         self.read = Some(receiver);
         let read = move || {
             let noted = InputFiles::default();
             let prepare = || {
-                let mut loaded = load::load(
-                    session,
-                    Input::Held { args: &args.input, noted: &noted, fallback },
-                    ErrorFormat::People,
-                    registry,
-                )?;
+                let (mut loaded, version) = manifests.load(&noted)?;
                 keep(keeper, &mut loaded);
-                Ok(loaded)
+                Ok((loaded, version))
             };
             let (loaded, said) = output::buffered(|| catch_unwind(AssertUnwindSafe(prepare)));
             match loaded {
@@ -397,8 +386,9 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
             return Reload::Wrong;
         };
         let before = std::mem::replace(&mut self.noted, noted);
-        let Ok(new) = loaded else {
+        let Ok((new, version)) = loaded else {
             self.tell_wrong(said, &before);
+            self.keeping.manifests.report_failure(self.version.as_ref());
             self.keeping.report_stale(self.stale());
             return Reload::Wrong;
         };
@@ -409,6 +399,7 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
             return Reload::Unsettled;
         }
         let was_wrong = self.wrong.take().is_some();
+        self.keeping.manifests.take_up(&mut self.version, version);
         let collected = SourceOfCollected::of(&new);
         self.keeping.report_stale(collected.stale(self.keeping.session.world.as_ref(), false));
         self.collected = collected;
@@ -440,6 +431,10 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
 
     fn stale(&self) -> Option<Stale> {
         self.collected.stale(self.keeping.session.world.as_ref(), self.wrong.is_some())
+    }
+
+    fn source(&self) -> Option<SourceVersion> {
+        self.keeping.manifests.source(self.version.as_ref())
     }
 
     fn reread_interval(&self) -> Option<Duration> {

@@ -44,11 +44,15 @@ fn ask(args: &StatusArgs, session: &Session) -> Result<Exit, Exit> {
         StatusFormat::Prometheus => output::data(&metrics::text(&answer)),
     };
     let count = |key: &str| answer["counts"][key].as_u64().unwrap_or(0);
-    let is_failed =
-        count("failed") + count("skipped") > 0 || answer["outdated"].is_object() || answer["journal"].is_string();
+    let source = &answer["source"]["failure"];
+    let is_failed = count("failed") + count("skipped") > 0
+        || answer["outdated"].is_object()
+        || source["rejected"] == true
+        || answer["journal"].is_string();
     let is_hampered = count("contested") + count("watched_only") + count("unwatched") > 0
         || answer["declared_polled"] == true
         || answer["collected"].is_object()
+        || source.is_object()
         || answer["paused"].is_object();
     Ok(match shown {
         Exit::Done if unknown > 0 => Exit::NotStarted,

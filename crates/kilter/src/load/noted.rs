@@ -78,7 +78,7 @@ impl InputFiles {
     }
 
     /// Records a file that does not exist and would be read if it existed.
-    pub(super) fn note_awaited(&self, path: &Path) {
+    pub(crate) fn note_awaited(&self, path: &Path) {
         self.note(path);
         self.awaited.borrow_mut().push(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     }

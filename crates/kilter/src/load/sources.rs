@@ -20,6 +20,7 @@ use super::recorded::RecordedSource;
 use super::{InputFiles, executable};
 use crate::collected::Collected;
 use crate::facts::Gathered;
+use crate::pull::Checkout;
 use crate::session::Session;
 use crate::world::Collector;
 use crate::{paths, trust, world};
@@ -270,7 +271,7 @@ impl LiveIncludes<'_> {
 
     /// Returns the path that a file names.
     fn resolve(from: &str, path: &str) -> PathBuf {
-        let from_path = from.strip_suffix(" (output)").unwrap_or(from);
+        let from_path = from.strip_suffix(super::OUTPUT).unwrap_or(from);
         Path::new(from_path).parent().unwrap_or(Path::new("")).join(path)
     }
 
@@ -308,6 +309,11 @@ impl LiveIncludes<'_> {
         {
             let (file, root) = (file.display(), root.display());
             return Err(format!("{file} is not below {root}: for other hosts, all files are there"));
+        }
+        if let Some(checkout) = Checkout::of(Path::new(from)).filter(|_| Path::new(path).is_relative())
+            && let Ok(found) = std::fs::canonicalize(&file)
+        {
+            checkout.refuse_outside(&found)?;
         }
         let opened = trust::open_as(&self.session.trust, "", &file)?;
         if !opened.metadata().is_file() {

@@ -72,6 +72,15 @@ fn refuse_options(cli: &Cli) -> Result<(), Exit> {
         ("--mold", global.mold.is_some()),
         ("--channel3", global.channel3.is_some()),
     ];
+    let source = match &cli.command {
+        Command::Plan(args) => args.source.from.as_ref(),
+        Command::Apply(args) => args.source.from.as_ref(),
+        _ => None,
+    };
+    if source.is_some() {
+        let hint = "run kilter with --from on the hosts, or name the manifest of a checkout";
+        return Err(output::fail_with("--from cannot be used with --on", [hint]));
+    }
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(output::fail_with(
             format_args!("{option} cannot be used with --on: its scripts are not sent to the hosts"),

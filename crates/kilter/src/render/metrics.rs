@@ -43,6 +43,15 @@ pub(crate) fn text(status: &Json) -> String {
     let help = "Age of the collected resources while no newer ones can be collected; otherwise 0.";
     metric(&mut text, "kilter_collected_age_seconds", "gauge", help);
     let _ = writeln!(text, "kilter_collected_age_seconds {}", seconds(&status["collected"]["age_ms"]));
+    let help = "Time since the source offered the newest usable version of the manifests; 0 without --from.";
+    metric(&mut text, "kilter_source_age_seconds", "gauge", help);
+    let _ = writeln!(text, "kilter_source_age_seconds {}", seconds(&status["source"]["age_ms"]));
+    let failure = &status["source"]["failure"];
+    metric(&mut text, "kilter_source_failed", "gauge", "1 if the last fetch of the manifests failed, by reason.");
+    for (reason, is_rejected) in [("unavailable", false), ("rejected", true)] {
+        let is_it = failure.is_object() && failure["rejected"] == is_rejected;
+        let _ = writeln!(text, "kilter_source_failed{{reason=\"{reason}\"}} {}", u8::from(is_it));
+    }
     metric(&mut text, "kilter_journal_failed", "gauge", "1 if the journal of pending refreshes cannot be written.");
     let _ = writeln!(text, "kilter_journal_failed {}", u8::from(status["journal"].is_string()));
     metric(&mut text, "kilter_resources", "gauge", "Resources by the state in which they last settled.");

@@ -54,6 +54,8 @@ mod plans;
 mod predicted_failures;
 mod problems;
 mod provider_new;
+mod pull;
+mod pull_trust;
 mod puppet;
 mod ralsh;
 mod record;

@@ -21,7 +21,7 @@ impl Drop for Sshd {
     }
 }
 
-fn run(program: &str, args: &[&str]) {
+pub(crate) fn run(program: &str, args: &[&str]) {
     let status = Command::new(program).args(args).stdout(Stdio::null()).status().unwrap();
     assert!(status.success(), "{program} {args:?}");
 }

@@ -55,9 +55,15 @@ fn head(run: &RunRecord) -> String {
     for manifest in begin["manifests"].as_array().into_iter().flatten() {
         let path = visible(manifest["path"].as_str().unwrap_or("?"));
         let short = |key: &str| manifest[key].as_str().and_then(|text| text.get(..12)).map(str::to_owned);
-        let commit = short("commit").map(|commit| format!(", commit {commit}")).unwrap_or_default();
+        let commit = ["commit", "version"].into_iter().find_map(|key| Some((key, short(key)?)));
+        let commit = commit.map(|(key, version)| format!(", {key} {version}")).unwrap_or_default();
+        let from = match (&manifest["from"], manifest["ref"].as_str()) {
+            (Json::String(from), Some(reference)) => format!(" of {} in {}", visible(reference), visible(from)),
+            (Json::String(from), None) => format!(" of {}", visible(from)),
+            _ => String::new(),
+        };
         let digest = short("sha256").unwrap_or_default();
-        text += &format!("  read   {path} {}\n", styled(FAINT, format!("(sha256 {digest}{commit})")));
+        text += &format!("  read   {path} {}\n", styled(FAINT, format!("(sha256 {digest}{commit}{from})")));
     }
     text
 }

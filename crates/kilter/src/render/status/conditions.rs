@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kilter_runtime::{Conditions, Outdated, Stale};
+use kilter_runtime::{Conditions, Outdated, SourceVersion, Stale};
 
 use super::{long, ms};
 use crate::visible::visible;
@@ -13,12 +13,31 @@ pub(crate) fn holding_collected(stale: &Stale) -> String {
     format!("holding the resources collected at {}, {} ago: {}", utc(stale.at), long(&ms(age)), visible(&stale.why))
 }
 
+/// Returns the message that the held version may be older than the one in the source.
+pub(crate) fn holding_source(source: &SourceVersion) -> String {
+    let age = SystemTime::now().duration_since(source.seen).unwrap_or_default();
+    let why = source.failure.as_ref().map(|failure| failure.why.as_str()).unwrap_or_default();
+    let (held, name) = (first_digits(&source.held), visible(&source.source));
+    format!(
+        "holding {held} of {name}, last seen there at {}, {} ago: {}",
+        utc(source.seen),
+        long(&ms(age)),
+        visible(why)
+    )
+}
+
+/// Returns the first digits of a version.
+pub(super) fn first_digits(version: &str) -> &str {
+    version.get(..12).unwrap_or(version)
+}
+
 /// Returns conditions that keep a run from holding the declared state as usual, one line for each.
 pub(crate) fn conditions(conditions: &Conditions) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(Outdated { held, errors, .. }) = &conditions.outdated {
         lines.push(holding(*held, *errors));
     }
+    lines.extend(conditions.source.as_ref().map(holding_source));
     lines.extend(conditions.collected.as_ref().map(holding_collected));
     if let Some(why) = &conditions.journal {
         lines.push(format!("changes that notify other resources wait: {}", visible(why)));

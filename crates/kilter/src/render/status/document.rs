@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use kilter_model::{ReceivedValue, ResourceRef};
 use kilter_runtime::{
-    CompositeStanding, Contest, Counts, InFlightCall, Outdated, Paused, ResourceStatus, Stale, StatusSnapshot, Watched,
+    CompositeStanding, Contest, Counts, InFlightCall, Outdated, Paused, ResourceStatus, SourceVersion, Stale,
+    StatusSnapshot, Watched,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -73,6 +74,7 @@ fn of_all(standings: &StatusSnapshot) -> Json {
         "quiet_for_ms": standings.quiet_for.map(ms),
         "paused": standings.paused.as_ref().map(paused),
         "outdated": standings.conditions.outdated.as_ref().map(outdated),
+        "source": standings.source.as_ref().map(source),
         "collected": standings.conditions.collected.as_ref().map(collected),
         "journal": standings.conditions.journal.as_deref(),
         "declared_polled": standings.conditions.is_declared_polled,
@@ -91,6 +93,20 @@ fn of_all(standings: &StatusSnapshot) -> Json {
 /// Returns the errors of the manifest, and the age of the held state.
 pub(super) fn outdated(outdated: &Outdated) -> Json {
     json!({"held_unix_ms": unix(outdated.held), "errors": outdated.errors, "messages": outdated.messages.iter().map(|line| line.as_str()).collect::<Vec<_>>()})
+}
+
+/// Returns the version of the manifests, and why there is no newer one.
+pub(super) fn source(source: &SourceVersion) -> Json {
+    let age = SystemTime::now().duration_since(source.seen).unwrap_or_default();
+    let failure = source.failure.as_ref();
+    json!({
+        "source": source.source.as_str(),
+        "version": source.held.as_str(),
+        "newest": source.newest.as_str(),
+        "seen_unix_ms": unix(source.seen),
+        "age_ms": ms(age),
+        "failure": failure.map(|failure| json!({"why": failure.why.as_str(), "rejected": failure.is_rejected})),
+    })
 }
 
 /// Returns the age of the collected resources, and the reason why there are no newer ones.

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use kilter_runtime::{Event, Mode, Report};
 use serde_json::{Value as Json, json};
 
-use super::document::{collected, outdated};
+use super::document::{collected, outdated, source};
 use super::{ms, unix};
 use crate::render::json;
 
@@ -67,6 +67,7 @@ pub(crate) fn event(event: &Event<'_>, is_corrective: Option<bool>) -> Option<Js
         Event::Conditions(conditions) => json!({
             "event": "conditions",
             "outdated": conditions.outdated.as_ref().map(outdated),
+            "source": conditions.source.as_ref().map(source),
             "collected": conditions.collected.as_ref().map(collected),
             "journal": conditions.journal.as_deref(),
             "declared_polled": conditions.is_declared_polled,

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value as Json;
 
-pub(crate) use conditions::{conditions, holding_collected};
+pub(crate) use conditions::{conditions, holding_collected, holding_source};
 pub(crate) use corrections::Corrections;
 pub(crate) use document::{brief, plain, write};
 pub(crate) use event::{ended, event};

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kilter_runtime::{Conditions, Stale};
+use kilter_runtime::{Conditions, SourceFailure, SourceVersion, Stale};
 use serde_json::Value as Json;
 
-use super::conditions::{conditions, holding, utc};
+use super::conditions::{conditions, first_digits, holding, utc};
 use super::{long, unix};
 use crate::render::report::{counted, opponent};
 use crate::style::{CHANGED, FAILED, FAINT, NAME, styled};
@@ -84,7 +84,12 @@ fn held_otherwise(json: &Json) -> String {
     let count = |key: &str| usize::try_from(json["counts"][key].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
     let at = json["collected"]["read_unix_ms"].as_u64().map(|at| UNIX_EPOCH + Duration::from_millis(at));
     let why = json["collected"]["why"].as_str().unwrap_or_default();
+    let source = source(&json["source"]);
+    if let Some(source) = source.as_ref().filter(|source| source.failure.is_none()) {
+        text += &format!("{}\n", styled(FAINT, version(source, &long(&json["source"]["age_ms"]))));
+    }
     let rest = Conditions {
+        source: source.filter(|source| source.failure.is_some()),
         collected: at.map(|at| Stale { at, why: why.into() }),
         journal: json["journal"].as_str().map(Into::into),
         is_declared_polled: json["declared_polled"] == true,
@@ -106,6 +111,25 @@ fn held_otherwise(json: &Json) -> String {
         text += &format!("{}\n", styled(FAINT, format!("{of} polled, not watched: {age}")));
     }
     text
+}
+
+/// Returns the message about the held version of the manifests.
+fn version(source: &SourceVersion, age: &str) -> String {
+    let (held, name) = (first_digits(&source.held), visible(&source.source));
+    match source.held == source.newest {
+        true => format!("from {held} of {name}, last seen there {age} ago"),
+        false => format!("from {held} of {name}; the newest one there is {}", first_digits(&source.newest)),
+    }
+}
+
+/// Returns the version of the manifests in a status.
+fn source(json: &Json) -> Option<SourceVersion> {
+    let text = |key: &str| json[key].as_str().unwrap_or_default().into();
+    let seen = UNIX_EPOCH + Duration::from_millis(json["seen_unix_ms"].as_u64()?);
+    let failure = json["failure"]["why"].as_str();
+    let is_rejected = json["failure"]["rejected"] == true;
+    let failure = failure.map(|why| SourceFailure { why: why.into(), is_rejected });
+    Some(SourceVersion { source: text("source"), held: text("version"), newest: text("newest"), seen, failure })
 }
 
 /// Returns the texts of a list, unescaped.

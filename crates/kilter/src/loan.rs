@@ -58,22 +58,50 @@ enum LockRefusal {
     Interrupted(Exit),
 }
 
-/// Locks a state directory. A `kilter run` that holds it ends its running calls and waits meanwhile.
+/// Locks a state directory. A `kilter run` that holds it ends its running calls and waits meanwhile. Waits up to
+/// `timeout` for another command.
 ///
 /// The run keeps its own declarations. So it must not declare a resource of `prepared` differently, unless it is
 /// paused.
 ///
 /// # Errors
 /// If another command holds the lock, the directory cannot be used, or the run would undo the changes; reported.
-pub(crate) fn lock(state_dir: &StateDir, prepared: Option<&Prepared>, command: &str) -> Result<CommandLock, Exit> {
-    attempt(state_dir, prepared, command).map_err(|refusal| match refusal {
-        LockRefusal::StateDir(error) => output::fail(fail_text(&error)),
-        LockRefusal::Run { holder, why } => {
-            output::fail(format_args!("`kilter run` (process {holder}) does not lend the state directory: {why}"))
+pub(crate) fn lock(
+    state_dir: &StateDir,
+    prepared: Option<&Prepared>,
+    command: &str,
+    timeout: Duration,
+) -> Result<CommandLock, Exit> {
+    let begun = Instant::now();
+    let mut is_told = false;
+    loop {
+        let refusal = match attempt(state_dir, prepared, command) {
+            Ok(lock) => return Ok(lock),
+            Err(refusal) => refusal,
+        };
+        match refusal {
+            LockRefusal::StateDir(StateDirError::Locked { holder, .. }) if begun.elapsed() < timeout => {
+                if let Some(exit) = signals::exit() {
+                    return Err(exit);
+                }
+                if !std::mem::replace(&mut is_told, true) {
+                    output::line(format_args!("waiting for the end of another command (process {holder})"));
+                }
+                std::thread::sleep(POLL);
+            }
+            LockRefusal::StateDir(error @ StateDirError::Locked { .. }) => {
+                let hint = (command == "apply").then_some("--lock-timeout 5m waits for it");
+                return Err(output::fail_with(fail_text(&error), hint));
+            }
+            LockRefusal::StateDir(error) => return Err(output::fail(fail_text(&error))),
+            LockRefusal::Run { holder, why } => {
+                let holder = format_args!("`kilter run` (process {holder})");
+                return Err(output::fail(format_args!("{holder} does not lend the state directory: {why}")));
+            }
+            LockRefusal::Conflicts { holder, names } => return Err(conflicting(&holder, &names)),
+            LockRefusal::Interrupted(exit) => return Err(exit),
         }
-        LockRefusal::Conflicts { holder, names } => conflicting(&holder, &names),
-        LockRefusal::Interrupted(exit) => exit,
-    })
+    }
 }
 
 /// Locks a state directory, and waits for other commands that hold it. Returns none after a signal.

@@ -83,6 +83,9 @@ pub(crate) struct ApplyArgs {
     /// Make changes even if `kilter pause` has paused this state directory
     #[arg(long, help_heading = HOW)]
     pub(crate) even_if_paused: bool,
+    /// Wait at most this long, such as 5m, for another command that makes changes with this state directory
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = HOW)]
+    pub(crate) lock_timeout: Option<std::time::Duration>,
     /// Treatment of resources that left the manifest since its last run: `keep` leaves them as they are, `remove`
     /// removes those that kilter has created, `revert` restores the state before the first change by kilter
     #[arg(long, value_name = "HOW", default_value = "keep", help_heading = HOW)]

@@ -31,6 +31,7 @@ fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
         durability: Durability::Flushed,
         exits: ExitCodeMode::Plain,
         even_if_paused: args.even_if_paused,
+        lock_timeout: std::time::Duration::ZERO,
         on_unrecorded: OnFailure::End,
     };
     let state_dir = session.state_dir_if_any().filter(|_| !args.even_if_paused);

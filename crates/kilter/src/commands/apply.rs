@@ -40,6 +40,7 @@ pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         exits: if args.detailed_exitcodes { ExitCodeMode::Detailed } else { ExitCodeMode::Plain },
         even_if_paused: args.even_if_paused,
+        lock_timeout: args.lock_timeout.unwrap_or_default(),
         on_unrecorded: OnFailure::End,
     };
     let state_dir = session.state_dir_if_any().filter(|_| pass.mode == Mode::Apply && !args.even_if_paused);

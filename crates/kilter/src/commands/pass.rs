@@ -1,5 +1,7 @@
 //! Execution of a prepared run: signals, output during the run, exit code.
 
+use std::time::Duration;
+
 use kilter_model::Outcome;
 use kilter_provider::{Durability, Level};
 use kilter_runtime::{Lock, Mode, Options, Prepared, Report, ResourceReport, RunError, StateDir, Status};
@@ -29,6 +31,8 @@ pub(crate) struct ExecOptions {
     pub(crate) exits: ExitCodeMode,
     /// True if it makes changes although the state directory is paused.
     pub(crate) even_if_paused: bool,
+    /// Maximum time to wait for another command that holds the lock.
+    pub(crate) lock_timeout: Duration,
     /// Reaction to a history that cannot be written.
     pub(crate) on_unrecorded: OnFailure,
 }
@@ -81,7 +85,7 @@ impl ExecOptions {
         session: &Session,
     ) -> Result<Option<CommandLock>, Exit> {
         self.locked(session, |state_dir| {
-            let lock = loan::lock(state_dir, prepared, session.command())?;
+            let lock = loan::lock(state_dir, prepared, session.command(), self.lock_timeout)?;
             let failure = lock.failure();
             Ok((lock, failure))
         })

@@ -64,6 +64,7 @@ fn planned(args: &PlanArgs, session: &Session) -> Exit {
         durability: Durability::Unflushed,
         exits: ExitCodeMode::Plain,
         even_if_paused: false,
+        lock_timeout: std::time::Duration::ZERO,
         on_unrecorded: OnFailure::End,
     };
     let prescription = match args.input.manifests.as_slice() {

@@ -290,6 +290,7 @@ fn pass(args: &RunArgs) -> ExecOptions {
         exits: ExitCodeMode::Standing,
         // A paused run starts, and waits.
         even_if_paused: true,
+        lock_timeout: std::time::Duration::ZERO,
         on_unrecorded: OnFailure::End,
     }
 }

@@ -57,6 +57,7 @@ fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
         exits: ExitCodeMode::Plain,
         even_if_paused: args.even_if_paused,
+        lock_timeout: std::time::Duration::ZERO,
         on_unrecorded: OnFailure::End,
     };
     Ok(pass.carry_out(&prepared, session))

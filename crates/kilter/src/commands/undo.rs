@@ -59,6 +59,7 @@ fn undone(args: &UndoArgs, session: &Session) -> Result<Exit, Exit> {
         durability: Durability::Flushed,
         exits: ExitCodeMode::Plain,
         even_if_paused: args.even_if_paused,
+        lock_timeout: std::time::Duration::ZERO,
         on_unrecorded: OnFailure::End,
     };
     let exit = pass.carry_out(&prepared, session);
@@ -98,6 +99,7 @@ fn undone_apply(history: &History, after: EventId, pid: u32, session: &Session) 
         durability: Durability::Flushed,
         exits: ExitCodeMode::Plain,
         even_if_paused: true,
+        lock_timeout: std::time::Duration::ZERO,
         on_unrecorded: OnFailure::Continue,
     };
     let exit = if prepared.resources().is_empty() { Exit::Done } else { pass.carry_out(&prepared, session) };

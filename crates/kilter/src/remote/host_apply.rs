@@ -89,13 +89,14 @@ impl HostApply<'_> {
     }
 
     fn call(&self, planned: &Planned) -> RemoteCall {
-        let ApplyArgs { confirm_within, health, no_flush, even_if_paused, jobs, format, .. } = self.args;
+        let ApplyArgs { confirm_within, health, no_flush, even_if_paused, lock_timeout, jobs, format, .. } = self.args;
         let mut call = self.plan_call(planned);
         let args = &mut call.args;
         args.extend(confirm_within.map(|time| format!("--confirm-within={}s", time.as_secs())));
         args.extend(health.as_ref().map(|command| format!("--health={command}")));
         args.extend(jobs.given().map(|jobs| format!("--jobs={jobs}")));
         args.extend(no_flush.then(|| "--no-flush".to_owned()));
+        args.extend(lock_timeout.map(|time| format!("--lock-timeout={}s", time.as_secs())));
         args.extend(even_if_paused.then(|| "--even-if-paused".to_owned()));
         args.extend((*format == ReportFormat::Json).then(|| "--format=json".to_owned()));
         call

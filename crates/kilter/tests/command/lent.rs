@@ -136,6 +136,24 @@ fn refreshes_that_a_command_leaves_are_delivered_by_the_run() {
 }
 
 #[test]
+fn command_waits_for_another_one_if_it_may() {
+    let place = Place::new();
+    let mut first = Running::of(&place, &["apply", &other(&place, SLOW)]);
+    wait("the command", || exists(&place, "begun"));
+    let text = "resources:\n  file[DIR/c]: {content: c}\n".replace("DIR", &place.path().display().to_string());
+    let second = place.file("second.yaml", text);
+    let refused = place.run(&["apply", &second]);
+    assert!(refused.code == 1 && refused.stderr.contains("--lock-timeout 5m waits for it"), "{refused:?}");
+    let mut second = Running::of(&place, &["apply", "--lock-timeout", "10m", &second]);
+    wait("the message", || second.told("waiting for the end of another command") == 1);
+    assert!(!second.has_ended() && !exists(&place, "c"));
+    std::fs::write(place.path().join("go"), "").unwrap();
+    wait("both", || first.has_ended() && second.has_ended());
+    assert_eq!((first.end().0, second.end().0), (Some(0), Some(0)));
+    assert!(exists(&place, "c"));
+}
+
+#[test]
 fn run_that_ends_meanwhile_leaves_the_command_alone() {
     let place = Place::new();
     let running = holding(&place);

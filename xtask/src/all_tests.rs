@@ -50,22 +50,36 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     parts.push(("build", plainly(cargo(root).args(args))));
     println!("the tests took {} s to build", begun.elapsed().as_secs());
     let beside = Beside::begin(root, simulation);
-    let (command, libraries) = match test_programs(root) {
-        Ok(programs) => programs,
+    let sequences = match sequences(root) {
+        Ok(sequences) => sequences,
         Err(why) => {
             eprintln!("error: {why}");
             return ExitCode::FAILURE;
         }
     };
-    let of_command = selected(root, &["--no-fail-fast"], &command);
-    let of_libraries = selected(root, &["--no-fail-fast", "--lib", "--bins"], &libraries);
-    let documentation = selected(root, &["--no-fail-fast", "--doc"], &BTreeSet::new());
-    parts.push(("tests", output.run_in_parallel(vec![vec![of_command], vec![of_libraries, documentation]])));
+    parts.push(("tests", output.run_in_parallel(sequences)));
     println!("the tests have ended after {} s", begun.elapsed().as_secs());
     base.end();
     parts.extend(beside.end());
     println!("{}", summary(&output.counts(), &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))
+}
+
+/// Returns all tests, in sequences of commands that run at the same time.
+fn sequences(root: &Path) -> Result<Vec<Vec<Command>>, String> {
+    let (mut command, mut libraries) = test_programs(root)?;
+    let mut sequences = Vec::new();
+    for group in LONG {
+        let programs = group.iter().map(|name| match command.take(*name).or_else(|| libraries.take(*name)) {
+            Some(program) => Ok(program),
+            None => Err(format!("there is no test program `{name}`")),
+        });
+        sequences.push(vec![selected(root, &["--no-fail-fast"], &programs.collect::<Result<_, _>>()?)]);
+    }
+    sequences.push(vec![selected(root, &["--no-fail-fast"], &command)]);
+    let libraries = selected(root, &["--no-fail-fast", "--lib", "--bins"], &libraries);
+    sequences.push(vec![libraries, selected(root, &["--no-fail-fast", "--doc"], &BTreeSet::new())]);
+    Ok(sequences)
 }
 
 /// Returns the command that runs these test programs and the targets in `args`.
@@ -86,6 +100,10 @@ fn selected(root: &Path, args: &[&str], programs: &BTreeSet<String>) -> Command 
 
 /// Test programs of libraries that take more than 20 seconds: laws, mutants and floods.
 const SLOW: [&str; 5] = ["conformance", "held", "misbehaving", "scripts", "watching"];
+
+/// Long test programs in groups. The groups run at the same time as each other and as the other programs, because their
+/// tests wait more than they compute.
+const LONG: [&[&str]; 3] = [&["command"], &["conformance", "watching"], &["misbehaving", "scripts", "held"]];
 
 /// Runs the tests of all libraries, which start neither kilter nor a test host, except for the slow test programs. Run
 /// them before each commit.

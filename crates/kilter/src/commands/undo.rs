@@ -5,14 +5,14 @@
 use std::sync::Arc;
 
 use kilter_history::{EventId, History};
-use kilter_model::{Catalog, Relation, RelationKind, Resource, SourceId, Span};
+use kilter_model::{Catalog, Relation, RelationKind, Resource, ResourceRef, SourceId, Span, TypeName};
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{Mode, Prepared, SealingKey, plan_of};
 
 use super::pass::{ExecOptions, ExitCodeMode};
 use crate::cli::{ReportFormat, UndoArgs};
 use crate::exit::Exit;
-use crate::past::{self, RecordedChange, RecordedResource, UndoRefusal, found_run, open};
+use crate::past::{self, RecordedChange, RecordedRefresh, RecordedResource, UndoRefusal, found_run, open};
 use crate::recorder::OnFailure;
 use crate::run_inputs::RunInputs;
 use crate::session::Session;
@@ -88,9 +88,12 @@ pub(super) fn undo_apply(history: &History, after: EventId, pid: u32, session: &
 }
 
 fn undone_apply(history: &History, after: EventId, pid: u32, session: &Session) -> Result<Exit, Exit> {
-    let changes = past::of_process(history, after, pid)?;
+    // Without a record, nothing was changed.
+    let Some(run) = past::run_of_process(history, after, pid)? else { return Ok(Exit::Done) };
+    let changes = past::of_unconfirmed(history, run)?;
     let registry = providers::registry(session)?;
     let mut restored = restored(history, &changes, session, &registry)?;
+    restored.refresh(&past::refreshes(history, run)?);
     let prepared = prepared(&mut restored, &registry)?;
     let pass = ExecOptions {
         mode: Mode::Apply,
@@ -112,6 +115,48 @@ struct Restored {
     resources: Vec<(Resource, i64)>,
     /// Number of changes that cannot be undone; reported.
     refused: usize,
+    /// Services that read restored files, each with the resources that refresh it.
+    refreshed: Vec<(Resource, Vec<ResourceRef>)>,
+}
+
+impl Restored {
+    /// Refreshes the services again that the run has refreshed: they still use the files that were undone.
+    fn refresh(&mut self, refreshes: &[RecordedRefresh]) {
+        for refresh in refreshes.iter().filter(|refresh| refresh.type_name == "service") {
+            let is_cause = |(resource, _): &&(Resource, i64)| refresh.causes.contains(&resource.reference.to_string());
+            let causes: Vec<ResourceRef> =
+                self.resources.iter().filter(is_cause).map(|(resource, _)| resource.reference.clone()).collect();
+            if causes.is_empty() {
+                continue;
+            }
+            let reference = ResourceRef::new(TypeName::from(refresh.type_name.as_str()), refresh.title.as_str());
+            let at = self.resources.iter().position(|(resource, _)| resource.reference == reference);
+            // It follows its files, so it leaves the reverse order.
+            let resource = match at {
+                Some(at) => self.resources.remove(at).0,
+                None => Resource::new(reference, refresh.title.clone(), Span::new(SourceId(0), 0, 0)),
+            };
+            self.refreshed.push((resource, causes));
+        }
+    }
+
+    /// Returns the declarations and their order.
+    fn catalog(&self) -> Catalog {
+        let mut relations = reverse_order(&self.resources);
+        let first = self.resources.len();
+        for (number, (_, causes)) in self.refreshed.iter().enumerate() {
+            let position = |cause: &ResourceRef| self.resources.iter().position(|(one, _)| one.reference == *cause);
+            for cause in causes.iter().filter_map(position) {
+                let (first, second) = (cause as u32, (first + number) as u32);
+                let span = Span::new(SourceId(0), 0, 0);
+                relations.push(Relation { first, second, kind: RelationKind::Notify, span });
+            }
+        }
+        let restored = self.resources.iter().map(|(resource, _)| resource);
+        let refreshed = self.refreshed.iter().map(|(resource, _)| resource);
+        let resources = restored.chain(refreshed).cloned().map(Arc::new).collect();
+        Catalog { resources, relations, is_undo: true, ..Catalog::default() }
+    }
 }
 
 fn restored(
@@ -121,7 +166,7 @@ fn restored(
     registry: &Registry,
 ) -> Result<Restored, Exit> {
     let key = SealingKey::of(&session.state_dir()?).ok();
-    let mut restored = Restored { resources: Vec::new(), refused: 0 };
+    let mut restored = Restored { resources: Vec::new(), refused: 0, refreshed: Vec::new() };
     for change in changes.iter().rev() {
         match change.resource(history, key.as_ref(), registry) {
             Ok(resource) => restored.resources.push((resource, change.at)),
@@ -138,10 +183,7 @@ fn restored(
 /// Prepares the restoration. A declaration that a provider refuses cannot be undone; it is reported and counted.
 fn prepared(restored: &mut Restored, registry: &Registry) -> Result<Prepared, Exit> {
     loop {
-        let resources = restored.resources.iter().map(|(resource, _)| Arc::new(resource.clone())).collect();
-        let catalog =
-            Catalog { resources, relations: reverse_order(&restored.resources), is_undo: true, ..Catalog::default() };
-        let rejected = match plan_of(catalog, registry, &providers::declaring(registry.hostname())) {
+        let rejected = match plan_of(restored.catalog(), registry, &providers::declaring(registry.hostname())) {
             Ok(prepared) => return Ok(prepared),
             Err(rejected) => rejected,
         };
@@ -157,7 +199,10 @@ fn prepared(restored: &mut Restored, registry: &Registry) -> Result<Prepared, Ex
         }
         restored.refused += refused.len();
         for at in refused.into_iter().rev() {
-            restored.resources.remove(at);
+            match at.checked_sub(restored.resources.len()) {
+                Some(at) => drop(restored.refreshed.remove(at)),
+                None => drop(restored.resources.remove(at)),
+            }
         }
     }
 }
@@ -211,5 +256,33 @@ fn chosen(history: &History, args: &UndoArgs) -> Result<Vec<RecordedChange>, Exi
             let run = found_run(history, run)?;
             past::of_run(history, run.id)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(type_name: &str, title: &str) -> Resource {
+        let reference = ResourceRef::new(TypeName::from(type_name), title);
+        Resource::new(reference, title, Span::new(SourceId(0), 0, 0))
+    }
+
+    #[test]
+    fn refreshed_service_follows_its_restored_file_and_is_refreshed_by_it() {
+        let refresh = |title: &str, cause: &str| RecordedRefresh {
+            type_name: "service".to_owned(),
+            title: title.to_owned(),
+            causes: vec![cause.to_owned()],
+        };
+        let resources = vec![(resource("service", "ssh"), 2), (resource("file", "/x"), 1)];
+        let mut restored = Restored { resources, refused: 0, refreshed: Vec::new() };
+        restored.refresh(&[refresh("ssh", "file[/x]"), refresh("cron", "file[/x]"), refresh("other", "file[/y]")]);
+        let catalog = restored.catalog();
+        let names: Vec<String> = catalog.resources.iter().map(|one| one.reference.to_string()).collect();
+        assert_eq!(names, ["file[/x]", "service[ssh]", "service[cron]"]);
+        let relations: Vec<(u32, u32)> = catalog.relations.iter().map(|one| (one.first, one.second)).collect();
+        assert_eq!(relations, [(0, 1), (0, 2)]);
+        assert!(catalog.relations.iter().all(|one| one.kind == RelationKind::Notify));
     }
 }

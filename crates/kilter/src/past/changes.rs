@@ -239,11 +239,37 @@ pub(crate) fn of_resource(
     Ok(collected.changes)
 }
 
-/// Returns the changes of the first run of a process after an event.
+/// A resource that a run has refreshed, and the resources whose changes were the reason.
+pub(crate) struct RecordedRefresh {
+    pub(crate) type_name: String,
+    pub(crate) title: String,
+    pub(crate) causes: Vec<String>,
+}
+
+/// Returns the resources that a run has refreshed.
 ///
 /// # Errors
 /// If the history cannot be read; reported.
-pub(crate) fn of_process(history: &History, after: EventId, pid: u32) -> Result<Vec<RecordedChange>, Exit> {
+pub(crate) fn refreshes(history: &History, run: RunId) -> Result<Vec<RecordedRefresh>, Exit> {
+    let mut found = Vec::new();
+    let mut take = |event: HistoryEvent| {
+        if let (EventKind::Outcome, Some((type_name, title))) = (event.kind, event.resource)
+            && let Some(by) = event.body["refreshed_by"].as_array()
+        {
+            let causes = by.iter().filter_map(Json::as_str).map(str::to_owned).collect();
+            found.push(RecordedRefresh { type_name, title, causes });
+        }
+        ControlFlow::Continue(())
+    };
+    history.events_of(run, &mut take).map_err(|error| refuse(&error))?;
+    Ok(found)
+}
+
+/// Returns the first run of a process after an event.
+///
+/// # Errors
+/// If the history cannot be read; reported.
+pub(crate) fn run_of_process(history: &History, after: EventId, pid: u32) -> Result<Option<RunId>, Exit> {
     let mut run = None;
     let mut find = |found: RunRecord| {
         let is_it = found.begin.body["pid"].as_u64() == Some(u64::from(pid));
@@ -252,8 +278,14 @@ pub(crate) fn of_process(history: &History, after: EventId, pid: u32) -> Result<
     };
     let selection = Selection { after: Some(after), order: Order::Ascending, ..Selection::default() };
     history.runs(&selection, &mut find).map_err(|error| refuse(&error))?;
-    // Without a record, nothing was changed.
-    let Some(run) = run else { return Ok(Vec::new()) };
+    Ok(run)
+}
+
+/// Returns the changes of a run that an undo, which was killed, may have undone in part.
+///
+/// # Errors
+/// If the history cannot be read; reported.
+pub(crate) fn of_unconfirmed(history: &History, run: RunId) -> Result<Vec<RecordedChange>, Exit> {
     let mut changes = of_run(history, run)?;
     for change in &mut changes {
         // An undo that was killed may have restored it already.

@@ -13,7 +13,8 @@ use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, providers, recorder};
 pub(crate) use changes::{
-    RecordedChange, UndoRefusal, add_defaults, has_changes, of_process, of_resource, of_run, restoration, since,
+    RecordedChange, RecordedRefresh, UndoRefusal, add_defaults, has_changes, of_resource, of_run, of_unconfirmed,
+    refreshes, restoration, run_of_process, since,
 };
 
 /// Resource of a question: its type, and its titles in the history.

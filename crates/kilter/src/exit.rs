@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Reverted,
     /// Exit code 6 with `--detailed-exitcodes`: resources were changed and resources failed.
     ChangedAndFailed,
+    /// Exit code 7: outside of the maintenance windows; the system is unchanged.
+    OutsideWindow,
     /// Exit code 130: interrupted from the terminal.
     Interrupted,
     /// Exit code 143: terminated by SIGTERM.
@@ -38,6 +40,7 @@ impl Exit {
             Exit::Failed => 4,
             Exit::Reverted => 5,
             Exit::ChangedAndFailed => 6,
+            Exit::OutsideWindow => 7,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
         }
@@ -54,6 +57,7 @@ impl Exit {
             Exit::Diverged,
             Exit::Reverted,
             Exit::ChangedAndFailed,
+            Exit::OutsideWindow,
             Exit::Interrupted,
             Exit::Terminated,
         ];

@@ -22,6 +22,7 @@ mod foreign;
 mod inventory;
 mod load;
 mod loan;
+mod maintenance;
 mod markdown;
 mod metrics;
 mod module_log;

@@ -33,6 +33,9 @@ pub(crate) struct RolloutArgs {
     /// With --on: ask at the terminal before each stage after the first
     #[arg(long)]
     pub(crate) ask_each_stage: bool,
+    /// With --on: change hosts outside of their maintenance windows too
+    #[arg(long)]
+    pub(crate) outside_window: bool,
     /// With --on: after each stage, its hosts must stay healthy for this time: then nothing may differ from their plans,
     /// or one of the two checks below must succeed all the time. A host that is not healthy counts as failed
     #[arg(long, value_name = "TIME", value_parser = super::runs::duration)]
@@ -52,6 +55,7 @@ impl RolloutArgs {
         let given = given.clone();
         self.yes |= given.yes;
         self.ask_each_stage |= given.ask_each_stage;
+        self.outside_window |= given.outside_window;
         let shares = [
             (&mut self.stage, given.stage),
             (&mut self.max_failures, given.max_failures),

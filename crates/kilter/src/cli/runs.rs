@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{FetchTimes, HOW, INPUT, Released, ReportArgs, ReportFormat, RolloutArgs, SourceArgs};
+use crate::maintenance::MaintenanceWindow;
 
 /// Manifests of a command, with their variables and facts.
 #[derive(Clone, Debug, Args)]
@@ -97,6 +98,10 @@ pub(crate) struct ApplyArgs {
     /// Confirm by a command of /bin/sh instead: it is repeated until it succeeds [default time: 60s]
     #[arg(long, value_name = "COMMAND", conflicts_with = "noop", help_heading = HOW)]
     pub(crate) health: Option<String>,
+    /// Begin only in this window, such as "Mon..Fri 22:00-04:00 Europe/Berlin", and exit with 7 otherwise; repeatable.
+    /// With --on, the variable `maintenance_window` of a host has priority, and its clock decides
+    #[arg(long, value_name = "WINDOW", value_parser = MaintenanceWindow::parse, help_heading = HOW)]
+    pub(crate) maintenance_window: Vec<MaintenanceWindow>,
     /// Exit with 2 after a change, 4 after a failure, 6 after both
     #[arg(long, help_heading = HOW)]
     pub(crate) detailed_exitcodes: bool,

@@ -10,11 +10,12 @@ use super::pulled;
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;
 use crate::load::{self, Input, Received};
+use crate::maintenance::MaintenanceWindow;
 use crate::pull::StoreKind;
 use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
-use crate::{pauses, plan_file, providers, signals};
+use crate::{output, pauses, plan_file, providers, signals};
 
 /// Time for the confirmation by a command.
 const CONFIRM_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
@@ -22,6 +23,9 @@ const CONFIRM_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 /// Runs the command.
 pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
     if let Err(exit) = signals::listen() {
+        return exit;
+    }
+    if let Err(exit) = check_window(args) {
         return exit;
     }
     if args.input.received {
@@ -53,6 +57,22 @@ pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
         return confirmed(args, pass, session);
     }
     applied(args, pass, session)
+}
+
+/// Refuses an apply outside of its maintenance windows.
+fn check_window(args: &ApplyArgs) -> Result<(), Exit> {
+    let windows = &args.maintenance_window;
+    let now = jiff::Timestamp::now();
+    if args.noop || windows.is_empty() || windows.iter().any(|window| window.is_open(now)) {
+        return Ok(());
+    }
+    let windows: Vec<&str> = windows.iter().map(MaintenanceWindow::text).collect();
+    let now = now.strftime("%Y-%m-%d %H:%M UTC");
+    output::error(format_args!(
+        "nothing was changed: {now} is outside of the maintenance window {}",
+        windows.join("; ")
+    ));
+    Err(Exit::OutsideWindow)
 }
 
 /// Applies, and undoes the changes without a confirmation.

@@ -6,7 +6,7 @@ use kilter_inventory::Target;
 use kilter_recording::RecordMode;
 
 use super::ask;
-use super::host_apply::HostApply;
+use super::host_apply::{HostApply, windows};
 use super::hosts::Hosts;
 use super::plans::{self, HostGroup, HostPlan, Planner};
 use super::results::{HostState, exit_of_states, results_json, show_results, states};
@@ -73,6 +73,7 @@ pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
         cli.global.remote.on = saved.iter().map(|saved| saved.host.clone()).collect();
     }
     with_hosts(&cli, "apply", |hosts, targets, session| {
+        let windows = windows(targets, args)?;
         let plans = match &saved {
             Some(saved) => saved::plans(hosts, saved, session)?,
             None => planned(hosts, targets, session, &args.input, &options)?,
@@ -103,7 +104,7 @@ pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
         // A person has approved the changes without these hosts.
         let counted = if args.rollout.yes { without_plan.clone().count() } else { 0 };
         let progress = RolloutProgress { without_plan: counted, ..RolloutProgress::default() };
-        let apply = HostApply { hosts, plans: &plans, args, options: &options };
+        let apply = HostApply { hosts, plans: &plans, args, options: &options, windows: &windows };
         let results = Rollout::new(apply, &journal).run(&approved, progress);
         match is_human {
             true => show_results(hosts, &results),

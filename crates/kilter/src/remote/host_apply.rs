@@ -1,8 +1,11 @@
 //! Apply of the plan of one host.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kilter_inventory::Target;
+use kilter_model::Value;
 use kilter_process::Stream;
 use kilter_remote::RemoteCall;
 
@@ -11,7 +14,8 @@ use super::plans::{self, HostPlan, PLAN, Planned};
 use super::results::HostResult;
 use crate::cli::{ApplyArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::signals;
+use crate::maintenance::MaintenanceWindow;
+use crate::{output, signals};
 
 /// Text with which `apply` on a host begins to wait for its confirmation.
 const WAITS: &str = "unless `kilter confirm` keeps them";
@@ -26,12 +30,40 @@ pub(super) struct HostApply<'a> {
     pub(super) args: &'a ApplyArgs,
     /// Options of every command on the hosts.
     pub(super) options: &'a [String],
+    /// Maintenance windows of each host.
+    pub(super) windows: &'a [Vec<MaintenanceWindow>],
+}
+
+/// Variable of the inventory with the maintenance windows of a host.
+const VARIABLE: &str = "maintenance_window";
+
+/// Returns the maintenance windows of each host: those of the inventory, or of the command line.
+///
+/// # Errors
+/// If a window is not valid; reported.
+pub(super) fn windows(targets: &[Arc<Target>], args: &ApplyArgs) -> Result<Vec<Vec<MaintenanceWindow>>, Exit> {
+    let windows = |target: &Arc<Target>| {
+        let Some(value) = target.vars.get(VARIABLE) else { return Ok(args.maintenance_window.clone()) };
+        let texts: Vec<&Value> = value.as_array().map_or(vec![value], |values| values.iter().collect());
+        let parsed = texts.into_iter().map(|text| match text {
+            Value::String(text) => MaintenanceWindow::parse(text),
+            _ => Err("a text, or a list of texts, is expected".to_owned()),
+        });
+        parsed.collect::<Result<Vec<MaintenanceWindow>, String>>().map_err(|why| {
+            output::fail(format_args!("the host {}: its variable {VARIABLE} of the inventory: {why}", target.name))
+        })
+    };
+    targets.iter().map(windows).collect()
 }
 
 impl HostApply<'_> {
     pub(super) fn apply(&self, host: usize) -> HostResult {
         let HostPlan::Changes(planned) = &self.plans[host] else { return HostResult::Untouched };
-        let call = self.call(planned);
+        let mut call = self.call(planned);
+        if !self.args.rollout.outside_window {
+            let windows = self.windows[host].iter();
+            call.args.extend(windows.map(|window| format!("--maintenance-window={}", window.text())));
+        }
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let is_over = AtomicBool::new(false);
         let finished = std::thread::scope(|scope| {
@@ -55,6 +87,7 @@ impl HostApply<'_> {
         match finished {
             Ok(finished) if finished.code == Exit::Done.code() => HostResult::Applied(text()),
             Ok(finished) if finished.code == Exit::Reverted.code() => HostResult::Reverted(text()),
+            Ok(finished) if finished.code == Exit::OutsideWindow.code() => HostResult::OutsideWindow,
             Ok(finished) => HostResult::Failed(HostAnswer::Finished { finished, stdout, stderr }),
             Err(HostAnswer::Lost { error, .. }) => HostResult::Failed(HostAnswer::Lost { error, stderr }),
             Err(answer) => HostResult::Failed(answer),

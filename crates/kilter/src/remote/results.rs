@@ -30,6 +30,8 @@ pub(super) enum HostState {
     Unhealthy,
     /// Its changes were not approved.
     NotApproved,
+    /// It was not changed, because its maintenance window was closed.
+    OutsideWindow,
     /// The roll-out ended before.
     Untouched,
     /// The apply has begun, and its result is not known.
@@ -37,7 +39,7 @@ pub(super) enum HostState {
 }
 
 impl HostState {
-    const ALL: [HostState; 10] = [
+    const ALL: [HostState; 11] = [
         HostState::Applied,
         HostState::Unchanged,
         HostState::Failed,
@@ -46,6 +48,7 @@ impl HostState {
         HostState::Reverted,
         HostState::Unhealthy,
         HostState::NotApproved,
+        HostState::OutsideWindow,
         HostState::Untouched,
         HostState::Started,
     ];
@@ -61,6 +64,7 @@ impl HostState {
             HostState::Reverted => "reverted",
             HostState::Unhealthy => "unhealthy",
             HostState::NotApproved => "not_approved",
+            HostState::OutsideWindow => "outside_window",
             HostState::Untouched => "untouched",
             HostState::Started => "started",
         }
@@ -71,6 +75,7 @@ impl HostState {
         match self {
             HostState::NoAnswer => "without an answer",
             HostState::NotApproved => "not approved",
+            HostState::OutsideWindow => "outside the window",
             state => state.word(),
         }
     }
@@ -87,7 +92,7 @@ impl HostState {
 
     /// Returns true if `resume` continues with the host.
     pub(super) fn is_pending(self) -> bool {
-        matches!(self, HostState::Untouched | HostState::NoAnswer) || self.is_in_flight()
+        matches!(self, HostState::Untouched | HostState::OutsideWindow | HostState::NoAnswer) || self.is_in_flight()
     }
 
     /// Returns true if the apply has begun, and only the host knows its result.
@@ -117,6 +122,8 @@ pub(super) enum HostResult {
     Reverted(String),
     /// All its changes were made, and it was not healthy afterwards: the reason.
     Unhealthy(String),
+    /// Its maintenance window was closed.
+    OutsideWindow,
     /// The roll-out ended before.
     Untouched,
     /// An earlier controller, or the history of the host, has the result.
@@ -132,6 +139,7 @@ impl HostResult {
             HostResult::Failed(HostAnswer::Lost { .. }) => HostState::Lost,
             HostResult::Reverted(_) => HostState::Reverted,
             HostResult::Unhealthy(_) => HostState::Unhealthy,
+            HostResult::OutsideWindow => HostState::OutsideWindow,
             HostResult::Untouched => HostState::Untouched,
             HostResult::Known(state, _) => *state,
         }

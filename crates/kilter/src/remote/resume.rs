@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::apply::{self, advise};
 use super::ask;
-use super::host_apply::HostApply;
+use super::host_apply::{HostApply, windows};
 use super::hosts::{HostAnswer, Hosts};
 use super::plans::{self, HostPlan};
 use super::results::{HostResult, HostState, counts, exit_of_states, results_json, show_results, summary};
@@ -19,6 +19,7 @@ use super::saved::{self, SavedPlan};
 use super::store::{RolloutJournal, RolloutPhase, RolloutStore, StoredHost, StoredRollout};
 use crate::cli::{ApplyArgs, Cli, Command, Global, ReportFormat, ResumeRolloutArgs, RolloutCommand};
 use crate::exit::Exit;
+use crate::maintenance::MaintenanceWindow;
 use crate::past::time;
 use crate::session::Session;
 use crate::table::Table;
@@ -149,9 +150,17 @@ fn resume(store: &RolloutStore, args: &ResumeRolloutArgs, session: &Session) -> 
     }
     cli.global.remote.on = pending;
     let options = apply::host_options(&cli, &stored.words);
-    Ok(apply::with_hosts(&cli, "apply", |hosts, _, _| {
+    Ok(apply::with_hosts(&cli, "apply", |hosts, targets, _| {
+        let windows = windows(targets, &apply)?;
         let saved = saved::read(&store.plan_path(stored.id), &[], session)?;
-        let resumption = Resumption { hosts, stored: &stored, apply: &apply, options: &options, counts_without_plan };
+        let resumption = Resumption {
+            hosts,
+            stored: &stored,
+            apply: &apply,
+            options: &options,
+            windows: &windows,
+            counts_without_plan,
+        };
         resumption.run(&saved, journal, session)
     }))
 }
@@ -201,6 +210,7 @@ struct Resumption<'a> {
     stored: &'a StoredRollout,
     apply: &'a ApplyArgs,
     options: &'a [String],
+    windows: &'a [Vec<MaintenanceWindow>],
     /// True if nobody has approved the changes without the hosts that have no plan.
     counts_without_plan: bool,
 }
@@ -238,7 +248,7 @@ impl Resumption<'_> {
             without_plan: if self.counts_without_plan { failures(&without_plan) } else { 0 },
             failures: failures(&with_plan),
         };
-        let apply = HostApply { hosts, plans: &plans, args: self.apply, options: self.options };
+        let apply = HostApply { hosts, plans: &plans, args: self.apply, options: self.options, windows: self.windows };
         results.extend(Rollout::new(apply, &journal).run(&to_apply, before));
         results.sort_by_key(|(host, _)| *host);
         let is_human = self.apply.format == ReportFormat::Human;

@@ -85,26 +85,36 @@ impl<'a> Rollout<'a> {
         let mut results = Vec::new();
         let mut rest = approved;
         let stages = self.stages(all);
-        for (number, to) in stages.iter().enumerate() {
-            let count = to.saturating_sub(before.asked + results.len()).min(rest.len());
-            if count == 0 {
-                continue;
-            }
-            if self.is_over(&limit) || !results.is_empty() && !self.may_continue(number, stages.len(), count) {
-                break;
-            }
-            let stage;
-            (stage, rest) = rest.split_at(count);
-            if stages.len() > 1 {
-                let names = plans::names(self.apply.hosts, stage);
-                output::line(format_args!("stage {} of {}: {names}", number + 1, stages.len()));
-            }
-            let shares = &self.args.max_failures_per_stage;
-            let of_stage = FailureLimit::new(0, shares, count, usize::MAX, "--max-failures-per-stage");
-            results.extend(self.stage(stage, &limit, &of_stage));
-            if of_stage.is_exceeded() {
-                of_stage.report();
-                break;
+        'stages: for (number, to) in stages.iter().enumerate() {
+            let mut of_stage = None;
+            loop {
+                // Hosts outside of their maintenance windows do not count: others take their places.
+                let counted = |(_, result): &&(usize, HostResult)| result.state() != HostState::OutsideWindow;
+                let asked = before.asked + results.iter().filter(counted).count();
+                let count = to.saturating_sub(asked).min(rest.len());
+                if count == 0 {
+                    break;
+                }
+                let may_begin =
+                    || of_stage.is_some() || results.is_empty() || self.may_continue(number, stages.len(), count);
+                if self.is_over(&limit) || !may_begin() {
+                    break 'stages;
+                }
+                let part;
+                (part, rest) = rest.split_at(count);
+                if stages.len() > 1 {
+                    let names = plans::names(self.apply.hosts, part);
+                    output::line(format_args!("stage {} of {}: {names}", number + 1, stages.len()));
+                }
+                let of_stage = of_stage.get_or_insert_with(|| {
+                    let shares = &self.args.max_failures_per_stage;
+                    FailureLimit::new(0, shares, count, usize::MAX, "--max-failures-per-stage")
+                });
+                results.extend(self.stage(part, &limit, of_stage));
+                if of_stage.is_exceeded() {
+                    of_stage.report();
+                    break 'stages;
+                }
             }
         }
         results.extend(rest.iter().map(|host| (*host, HostResult::Untouched)));

@@ -238,3 +238,45 @@ fn approval_of_each_stage_needs_a_terminal() {
     let paused = fleet.kilter(&[&on[..], &["--stage", "1,2", "--pause", "1s"]].concat());
     assert!(paused.code == 0 && paused.stderr.contains("pause of 1 s before stage 2 of 2"), "{}", paused.stderr);
 }
+
+#[test]
+fn host_outside_of_its_maintenance_window_is_not_changed() {
+    let fleet = Fleet::new(&["a1", "a2", "a3"]);
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let hour = |later: u64| (seconds / 3600 + later) % 24;
+    let closed = format!("{:02}:00-{:02}:00 UTC", hour(2), hour(3));
+    let vars =
+        |name: &str, window: &str| format!("    {name}: {{ansible_connection: local, maintenance_window: {window}}}\n");
+    let inventory = |windows: [&str; 3]| {
+        let hosts: String = ["a1", "a2", "a3"].iter().zip(windows).map(|(name, window)| vars(name, window)).collect();
+        fleet.place.file("hosts.yaml", format!("all:\n  hosts:\n{hosts}"))
+    };
+    let site = fleet.site("touch done-NAME");
+    let on = ["--on", "a1,a2,a3", "apply", "--yes", "--stage", "1,2,3", &site];
+    inventory([&format!("'{closed}'"), "[Mon..Sun 00:00-24:00 Europe/Berlin]", "22:00-23:00"]);
+    let refused = fleet.kilter(&on);
+    assert!(
+        refused.code == 1 && refused.stderr.contains("the host a3: its variable maintenance_window"),
+        "{}",
+        refused.stderr
+    );
+    inventory([
+        &format!("'{closed}'"),
+        "[Mon..Sun 00:00-24:00 Europe/Berlin]",
+        &format!("['{closed}', 00:00-24:00 UTC]"),
+    ]);
+    let applied = fleet.kilter(&on);
+    assert!(applied.code == 4 && applied.stderr.contains("2 applied, 1 outside the window (a1)"), "{}", applied.stderr);
+    // Another host takes its place in the first stage.
+    assert!(applied.stderr.contains("stage 1 of 3: a1\nstage 1 of 3: a2\nstage 2 of 3: a3\n"), "{}", applied.stderr);
+    assert!(!fleet.has("done-a1") && fleet.has("done-a2"));
+    assert_eq!(fleet.results()["a1"]["result"], "outside_window");
+    let plan = fleet.kilter(&["--failed-of", "last", "plan", &site]);
+    assert!(plan.code == 2 && plan.stderr.contains("1 host: 1 with changes"), "{}", plan.stderr);
+    let resumed = fleet.kilter(&["rollout", "resume", "last", "--yes", "--outside-window"]);
+    assert_eq!((resumed.code, fleet.has("done-a1")), (0, true), "{}", resumed.stderr);
+    let here = fleet.place.run(&["apply", "--maintenance-window", &closed, &site]);
+    assert!(here.code == 7 && here.stderr.contains("is outside of the maintenance window"), "{}", here.stderr);
+    let wrong = fleet.place.run(&["apply", "--maintenance-window", "22:00-23:00 Mars/Base", &site]);
+    assert!(wrong.code == 1 && wrong.stderr.contains("there is no time zone `Mars/Base`"), "{}", wrong.stderr);
+}

@@ -10,6 +10,7 @@
 //! | `package` | builds that program and packages of it; `--try` installs them on a test host |
 //! | `measure` | builds that program and measures it; `--gates` selects the measurements without noise |
 //! | `server` | builds that program and applies `examples/server` with it to test hosts, in many orders |
+//! | `rollout` | builds that program and tries roll-outs to eight test hosts |
 //! | `inventory-peer` | compares kilter's reading of Ansible's inventories with `ansible-inventory`, which it needs |
 //! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes no files |
 //!
@@ -25,6 +26,7 @@ mod layers;
 mod measure;
 mod package;
 mod requirements;
+mod rollout;
 mod server;
 mod step;
 mod type_names;
@@ -37,7 +39,7 @@ use all_tests::Simulation;
 const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | \
                      package [--try] | measure [--gates] [NAME...] | \
                      server [--shuffles N] [--graphs N] [--seed S] [--trial NAME] | \
-                     inventory-peer [--random N] | layers | type-names | docs [--check]";
+                     rollout | inventory-peer [--random N] | layers | type-names | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         ["host", command @ ..] => hosts::run(&root, command),
         ["measure", ..] => ExitCode::from(measure::run(&root, &owned[1..])),
         ["server", options @ ..] => told(server::run(&root, options)),
+        ["rollout"] => told(rollout::run(&root)),
         ["dist"] => told(dist::run(&root)),
         ["package"] => told(package::run(&root)),
         ["package", "--try"] => told(package::try_packages(&root)),

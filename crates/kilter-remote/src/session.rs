@@ -130,6 +130,8 @@ pub struct RemoteCall {
     pub files: Vec<(String, Vec<u8>)>,
     /// Names of files of the working directory to return.
     pub returns: Vec<String>,
+    /// Maximum duration; unlimited if none.
+    pub timeout: Option<Duration>,
 }
 
 /// Result of a command.
@@ -345,7 +347,7 @@ impl RemoteSession {
     /// Executes a command. `output` gets its output as it arrives.
     ///
     /// # Errors
-    /// If the connection is lost. The command then ends on the host after its step in flight.
+    /// If the connection is lost, or the time is over. The command then ends on the host after its step in flight.
     pub fn call(
         &mut self,
         call: &RemoteCall,
@@ -362,6 +364,7 @@ impl RemoteSession {
         let mut finished = Finished::default();
         let mut is_cancelled = false;
         let mut alive = Instant::now();
+        let until = call.timeout.map(|timeout| Instant::now() + timeout);
         loop {
             while let Some(frame) = frame::take(&mut self.received)? {
                 match frame.kind {
@@ -393,6 +396,10 @@ impl RemoteSession {
             if self.ended.is_some() {
                 let why = self.complaint_or("the host closed it");
                 return Err(LinkError(why));
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                let seconds = call.timeout.unwrap_or_default().as_secs();
+                return Err(LinkError(format!("it was closed, because there was no result within {seconds} s")));
             }
             if interrupted.load(Ordering::Acquire) && !is_cancelled {
                 is_cancelled = true;

@@ -27,6 +27,10 @@ pub(crate) struct RolloutArgs {
     /// With --on: the same limit for the hosts of each stage; repeatable [default: any number]
     #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = share)]
     pub(crate) max_failures_per_stage: Vec<Share>,
+    /// With --on: maximum time for the apply of a host, such as 10m. Then kilter closes the connection, and the host ends
+    /// the apply after its step in flight [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = super::runs::duration)]
+    pub(crate) host_timeout: Option<Duration>,
     /// With --on: pause for this time between two stages, such as 5m
     #[arg(long, value_name = "TIME", value_parser = super::runs::duration)]
     pub(crate) pause: Option<Duration>,
@@ -64,6 +68,7 @@ impl RolloutArgs {
         for (option, given) in shares.into_iter().filter(|(_, given)| !given.is_empty()) {
             *option = given;
         }
+        self.host_timeout = given.host_timeout.or(self.host_timeout);
         self.pause = given.pause.or(self.pause);
         self.healthy_for = given.healthy_for.or(self.healthy_for);
         self.healthy_url = given.healthy_url.or(self.healthy_url.take());

@@ -11,7 +11,7 @@ use kilter_remote::RemoteCall;
 
 use super::hosts::{HostAnswer, Hosts, keep};
 use super::plans::{self, HostPlan, PLAN, Planned};
-use super::results::HostResult;
+use super::results::{HostResult, HostState};
 use crate::cli::{ApplyArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::maintenance::MaintenanceWindow;
@@ -32,6 +32,10 @@ pub(super) struct HostApply<'a> {
     pub(super) options: &'a [String],
     /// Maintenance windows of each host.
     pub(super) windows: &'a [Vec<MaintenanceWindow>],
+}
+
+fn is_interrupted(code: u8) -> bool {
+    [Exit::Interrupted, Exit::Terminated].map(Exit::code).contains(&code)
 }
 
 /// Variable of the inventory with the maintenance windows of a host.
@@ -88,6 +92,10 @@ impl HostApply<'_> {
             Ok(finished) if finished.code == Exit::Done.code() => HostResult::Applied(text()),
             Ok(finished) if finished.code == Exit::Reverted.code() => HostResult::Reverted(text()),
             Ok(finished) if finished.code == Exit::OutsideWindow.code() => HostResult::OutsideWindow,
+            // This command was interrupted, and with it the apply.
+            Ok(finished) if is_interrupted(finished.code) && signals::exit().is_some() => {
+                HostResult::Known(HostState::Started, Some("interrupted".to_owned()))
+            }
             Ok(finished) => HostResult::Failed(HostAnswer::Finished { finished, stdout, stderr }),
             Err(HostAnswer::Lost { error, .. }) => HostResult::Failed(HostAnswer::Lost { error, stderr }),
             Err(answer) => HostResult::Failed(answer),
@@ -118,12 +126,13 @@ impl HostApply<'_> {
             args.push("--received".to_owned());
             stdin = planned.secrets.clone().into_bytes();
         }
-        RemoteCall { args, stdin, files: vec![(PLAN.to_owned(), planned.plan.clone())], returns: Vec::new() }
+        RemoteCall { args, stdin, files: vec![(PLAN.to_owned(), planned.plan.clone())], ..RemoteCall::default() }
     }
 
     fn call(&self, planned: &Planned) -> RemoteCall {
         let ApplyArgs { confirm_within, health, no_flush, even_if_paused, lock_timeout, jobs, format, .. } = self.args;
         let mut call = self.plan_call(planned);
+        call.timeout = self.args.rollout.host_timeout;
         let args = &mut call.args;
         args.extend(confirm_within.map(|time| format!("--confirm-within={}s", time.as_secs())));
         args.extend(health.as_ref().map(|command| format!("--health={command}")));

@@ -78,8 +78,12 @@ impl Planner<'_> {
         let (ForHost { received, mut declared }, reported) = self.compile(host, facts)?;
         let mut args = self.options.to_vec();
         args.extend(["plan", "--received", "-", "--output", PLAN].map(str::to_owned));
-        let call =
-            RemoteCall { args, stdin: received.text().into_bytes(), files: Vec::new(), returns: vec![PLAN.to_owned()] };
+        let call = RemoteCall {
+            args,
+            stdin: received.text().into_bytes(),
+            returns: vec![PLAN.to_owned()],
+            ..RemoteCall::default()
+        };
         let (finished, stdout, stderr) = self.finished(host, &call)?;
         let warnings = warnings(&stderr);
         let text = with_warnings(comparable(&stdout), &warnings, &reported);

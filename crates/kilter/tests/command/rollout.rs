@@ -280,3 +280,32 @@ fn host_outside_of_its_maintenance_window_is_not_changed() {
     let wrong = fleet.place.run(&["apply", "--maintenance-window", "22:00-23:00 Mars/Base", &site]);
     assert!(wrong.code == 1 && wrong.stderr.contains("there is no time zone `Mars/Base`"), "{}", wrong.stderr);
 }
+
+#[test]
+fn host_without_a_result_in_time_is_lost_and_counts_as_failed() {
+    let fleet = Fleet::new(&["a1", "a2"]);
+    let site = fleet.site("[ -e go ] || exec sleep 600; touch done-NAME");
+    let on = ["--on", "a1,a2", "apply", "--yes", "--stage", "1,2", "--host-timeout", "1s", &site];
+    let applied = fleet.kilter(&on);
+    assert!(applied.code == 4 && applied.stderr.contains("1 lost (a1), 1 untouched (a2)"), "{}", applied.stderr);
+    assert!(applied.stderr.contains("there was no result within 1 s"), "{}", applied.stderr);
+    fleet.touch("go");
+    let resumed = fleet.kilter(&["rollout", "resume", "last", "--yes", "--max-failures", "1", "--host-timeout", "60s"]);
+    assert!(resumed.code != 1 && fleet.has("done-a2"), "{}", resumed.stderr);
+}
+
+#[test]
+fn interrupted_roll_out_is_resumed() {
+    let fleet = Fleet::new(&["a1", "a2"]);
+    let site = fleet.site("touch begun-NAME; until [ -e go ]; do sleep 0.02; done; touch done-NAME");
+    let mut controller = fleet.command(&["--on", "a1,a2", "apply", "--yes", &site]).spawn().unwrap();
+    wait("a1 begins", || fleet.has("begun-a1"));
+    let pid = controller.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    fleet.touch("go");
+    assert_eq!(controller.wait().unwrap().code(), Some(143));
+    assert_eq!(fleet.results()["a2"]["result"], "untouched");
+    let resumed = fleet.kilter(&["rollout", "resume", "last", "--yes"]);
+    assert_eq!((resumed.code, fleet.has("done-a2")), (0, true), "{}", resumed.stderr);
+    assert_eq!(fleet.results()["a1"]["result"], "applied");
+}

@@ -1,12 +1,13 @@
 //! Programs that change the system, and the messages of their failures.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
-use kilter_process::{Cancel, DEFAULT_PATH, Invocation, Output, Termination, which};
-use kilter_provider::{Context, Suitability};
+use kilter_model::REDACTED;
+use kilter_process::{Cancel, DEFAULT_PATH, Invocation, Output, SpawnError, Status, Termination, which};
+use kilter_provider::{Context, ProcessEnd, ProcessRecord, Suitability};
 
-use crate::accounts::Runner;
+use crate::accounts::{RealRunner, Runner};
 
 /// Maximum size of each output in bytes.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
@@ -32,6 +33,74 @@ pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
     Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() }
 }
 
+/// Part of a process that the history records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordedPart {
+    /// Arguments, end and both outputs.
+    Outputs,
+    /// Arguments, end and the errors: the output of a query may contain values that nobody declared.
+    Errors,
+    /// Arguments and end.
+    Arguments,
+    /// End only, because the whole command is a secret.
+    End,
+}
+
+/// Runs a program and records it for the history.
+///
+/// # Errors
+/// If it cannot be started.
+pub(crate) fn start(
+    runner: &dyn Runner,
+    cx: &Context<'_>,
+    invocation: &Invocation,
+    part: RecordedPart,
+) -> Result<Output, SpawnError> {
+    let begun = Instant::now();
+    let result = runner.run(invocation, cancel(cx));
+    if cx.records_processes() {
+        cx.record_process(record(invocation, &result, begun.elapsed(), part));
+    }
+    result
+}
+
+/// Like [`start`], without another runner.
+///
+/// # Errors
+/// If it cannot be started.
+pub(crate) fn start_real(cx: &Context<'_>, invocation: &Invocation, part: RecordedPart) -> Result<Output, SpawnError> {
+    start(&RealRunner, cx, invocation, part)
+}
+
+/// Returns the record of a process.
+pub(crate) fn record(
+    invocation: &Invocation,
+    result: &Result<Output, SpawnError>,
+    duration: Duration,
+    part: RecordedPart,
+) -> ProcessRecord {
+    let words = std::iter::once(&invocation.program).chain(&invocation.args);
+    let argv: Vec<EcoString> = match part {
+        RecordedPart::End => vec![REDACTED.into()],
+        _ => words.map(|word| word.to_string_lossy().as_ref().into()).collect(),
+    };
+    let end = match result {
+        Ok(Output { status: Status::Code(code), .. }) => ProcessEnd::Code(*code),
+        Ok(Output { status: Status::Signal(signal), .. }) => ProcessEnd::Signal(*signal),
+        // The error names the program, which may be part of the secret.
+        Err(_) if part == RecordedPart::End => ProcessEnd::NotStarted(REDACTED.into()),
+        Err(error) => ProcessEnd::NotStarted(error.with_sources().into()),
+    };
+    let record = ProcessRecord { duration, ..ProcessRecord::new(argv, end) };
+    let Ok(output) = result else { return record };
+    let record = ProcessRecord { cut_short: output.ending.word(), ..record };
+    match part {
+        RecordedPart::Outputs => record.with_outputs(&output.stdout.bytes, &output.stderr.bytes),
+        RecordedPart::Errors => record.with_outputs(&[], &output.stderr.bytes),
+        RecordedPart::Arguments | RecordedPart::End => record,
+    }
+}
+
 /// Returns the last lines of an output; none if it is blank.
 pub(crate) fn ending_of(output: &str) -> Option<String> {
     let lines: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -50,7 +119,8 @@ pub(crate) fn run(
     deadline: Duration,
 ) -> Result<(), EcoString> {
     let name = tool.program.to_string_lossy().into_owned();
-    let finished = runner.run(&tool.captured(MAX_OUTPUT_BYTES).deadline(deadline), cancel(cx));
+    let tool = tool.captured(MAX_OUTPUT_BYTES).deadline(deadline);
+    let finished = start(runner, cx, &tool, RecordedPart::Outputs);
     let finished = finished.map_err(|error| error.with_sources())?;
     match finished.is_success() {
         true => Ok(()),

@@ -68,6 +68,18 @@ pub enum Termination {
     OutputLimit,
 }
 
+impl Termination {
+    /// Returns the reason why kilter ended the child, in a word; none if the child ended by itself.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Termination::Exited => None,
+            Termination::Deadline => Some("deadline"),
+            Termination::Cancelled => Some("cancelled"),
+            Termination::OutputLimit => Some("output_limit"),
+        }
+    }
+}
+
 /// Captured part of an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::contract::{ProviderError, Wanted};
 use crate::logging::ProviderEvent;
 use crate::outlook::{NoPendingChanges, PreviewContext};
+use crate::process::{ProcessList, ProcessLog, ProcessRecord};
 use crate::transport::{self, Device, Transport};
 use ecow::EcoString;
 
@@ -179,6 +180,8 @@ pub struct Context<'a> {
     strictness: Strictness,
     asked: &'a [EcoString],
     device: Option<&'a Device>,
+    processes: Option<&'a ProcessLog<'a>>,
+    subject: Option<&'a str>,
 }
 
 impl Context<'static> {
@@ -198,6 +201,8 @@ impl Context<'static> {
             strictness: Strictness::default(),
             asked: &[],
             device: None,
+            processes: None,
+            subject: None,
         }
     }
 }
@@ -264,6 +269,24 @@ impl<'a> Context<'a> {
         'a: 'b,
     {
         Context { device, ..self }
+    }
+
+    /// Returns the context with a log of the processes that the provider starts.
+    #[must_use]
+    pub fn with_processes<'b>(self, processes: Option<&'b ProcessLog<'b>>) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { processes, ..self }
+    }
+
+    /// Returns the context for the resource `name` of a call for several resources. Its processes belong to it.
+    #[must_use]
+    pub fn about<'b>(self, name: &'b str) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { subject: Some(name), ..self }
     }
 
     /// Returns the context with another durability.
@@ -344,6 +367,23 @@ impl<'a> Context<'a> {
     /// Reports an event. The log also receives its text.
     pub fn event(&self, event: &ProviderEvent<'_>) {
         self.log.event(event);
+    }
+
+    /// Returns true if the run records the processes that providers start.
+    pub fn records_processes(&self) -> bool {
+        self.processes.is_some()
+    }
+
+    /// Records a process that has ended. A provider that knows secrets of the call redacts them before.
+    pub fn record_process(&self, record: ProcessRecord) {
+        if let Some(log) = self.processes {
+            log.add(ProcessRecord { subject: self.subject.map(Into::into), ..record });
+        }
+    }
+
+    /// Returns the processes that were recorded since the last call of this function.
+    pub fn take_processes(&self) -> ProcessList {
+        self.processes.map(ProcessLog::take).unwrap_or_default()
     }
 
     /// Returns the request to cancel in-flight calls.

@@ -26,6 +26,7 @@ mod logging;
 mod outlook;
 mod percent;
 mod predict;
+mod process;
 mod redact;
 mod registry;
 mod simple;
@@ -53,6 +54,7 @@ pub use logging::{
 pub use outlook::{NoPendingChanges, PreviewContext, SideEffects};
 pub use percent::percent_decode;
 pub use predict::{Account, Content, Effect, Footprint, Forecast, PathState};
+pub use process::{MessageList, ProcessEnd, ProcessList, ProcessLog, ProcessRecord};
 pub use redact::{Redactor, redacted, redacted_outcome};
 pub use registry::{Candidate, ChoiceError, Contradiction, Registry, RegistryError};
 pub use simple::{Name, Simple, SimpleError, SimpleProvider};

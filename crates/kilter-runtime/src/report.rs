@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ecow::EcoString;
 use kilter_model::{Difference, ResourceRef, Span, Value};
+use kilter_provider::ProcessList;
 use rustc_hash::FxHashSet;
 
 use crate::opponent::Opponent;
@@ -120,6 +121,8 @@ pub struct ResourceReport {
     pub deviation: Option<Deviation>,
     /// Number of attempts.
     pub tries: u32,
+    /// Processes that were started for it in this run, since its last report.
+    pub processes: ProcessList,
     /// Duration of its changes.
     pub duration: Duration,
 }

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use ecow::{EcoString, eco_format};
 use kilter_engine::ResourceId;
 use kilter_model::{Attributes, Change, Difference, Feature, Outcome, ReceivedValue, Resource, State, Value};
-use kilter_provider::{Context, Effect, Found, INSYNC_TRIGGER, Mode, Provider, ProviderError, Redactor, Wanted};
-use rustc_hash::FxHashMap;
+use kilter_provider::{
+    Context, Effect, Found, INSYNC_TRIGGER, Mode, ProcessList, Provider, ProviderError, Redactor, Wanted,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Maximum number of resources whose states are held in memory at the same time.
 pub(crate) const CHUNK: usize = 64;
@@ -113,8 +115,8 @@ impl Job {
             }
         }
         let (vertex, duration) = (self.vertex, Duration::ZERO);
-        let effects = Vec::new();
-        CallResult { vertex, result, outcome: None, differences: Vec::new(), basis, effects, duration }
+        let (effects, processes) = (Vec::new(), ProcessList::default());
+        CallResult { vertex, result, outcome: None, differences: Vec::new(), basis, effects, processes, duration }
     }
 }
 
@@ -130,6 +132,8 @@ pub(crate) struct CallResult {
     pub(crate) basis: Option<Value>,
     /// Effects of the change, in a plan.
     pub(crate) effects: Vec<Effect>,
+    /// Processes that the provider started for it.
+    pub(crate) processes: ProcessList,
     pub(crate) duration: Duration,
 }
 
@@ -141,7 +145,10 @@ pub(crate) fn check(provider: &dyn Provider, cx: &Context<'_>, items: &[Job], do
     };
     if !previews(provider, items) {
         let first = done.len();
-        done.extend(items.iter().map(|item| item.checked(provider, cx, check(item))));
+        done.extend(items.iter().map(|item| {
+            let result = item.checked(provider, cx, check(item));
+            CallResult { processes: cx.take_processes(), ..result }
+        }));
         return predict(provider, cx, items, &mut done[first..]);
     }
     for chunk in items.chunks(CHUNK) {
@@ -171,7 +178,7 @@ fn predict(provider: &dyn Provider, cx: &Context<'_>, items: &[Job], done: &mut 
 /// additional states.
 ///
 /// # Errors
-/// The reason why the provider cannot read at all; the items have no results then.
+/// The reason why the provider cannot read at all. It is the result of each item, too.
 pub(crate) fn check_together(
     provider: &dyn Provider,
     cx: &Context<'_>,
@@ -185,7 +192,14 @@ pub(crate) fn check_together(
         let wanted: Vec<Wanted<'_>> = asked.chain(ahead).map(Job::wanted).collect();
         let states = catch_panic(provider, || kilter_provider::read(provider, cx, &wanted));
         let states = states.and_then(|states| states.map_err(|error| error.message));
-        let states = states.map_err(|why| Redactor::of_all(wanted.iter().filter_map(|one| one.should)).redact(why))?;
+        let states = states.map_err(|why| {
+            let seal = Redactor::of_all(wanted.iter().filter_map(|one| one.should));
+            let (why, processes) = (seal.redact(why), cx.take_processes().redacted(&seal));
+            let vertices: Vec<ResourceId> = items.iter().map(|(item, _)| item.vertex).collect();
+            let failed = failed(&vertices, &why).into_iter();
+            done.extend(failed.map(|one| CallResult { processes: processes.clone(), ..one }));
+            why
+        })?;
         let mut states: FxHashMap<EcoString, State> =
             states.into_iter().map(|state| (state.name.clone(), state)).collect();
         for (item, state) in items.iter_mut().filter(|(_, state)| state.is_none()) {
@@ -209,6 +223,8 @@ pub(crate) fn check_together(
     } else {
         done.extend(items.iter().zip(results).map(|(item, result)| item.checked(provider, cx, result)));
     }
+    let processes = shared_processes(cx, &items);
+    done[first..].iter_mut().zip(processes).for_each(|(one, processes)| one.processes = processes);
     predict(provider, cx, &items, &mut done[first..]);
     Ok(rest)
 }
@@ -227,6 +243,7 @@ pub(crate) fn failed(vertices: &[ResourceId], why: &EcoString) -> Vec<CallResult
         differences: Vec::new(),
         basis: None,
         effects: Vec::new(),
+        processes: ProcessList::default(),
         duration: Duration::ZERO,
     };
     vertices.iter().map(failed).collect()
@@ -286,6 +303,7 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Job>, 
         .map(|(item, outcome)| (item, outcome.by.as_str()))
         .collect();
     let mut checked = recheck(provider, cx, &again).into_iter();
+    let mut processes = shared_processes(cx, &items).into_iter();
     let each = start.elapsed() / items.len().max(1) as u32;
     for (item, mut outcome) in items.into_iter().zip(outcomes) {
         let mut result = match &outcome.failure {
@@ -296,6 +314,7 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Job>, 
             // The outputs may be part of the state.
             outcome.outputs = std::mem::take(&mut found.state.outputs);
         }
+        let processes = processes.next().unwrap_or_default();
         let (differences, acted) =
             item.found.map(|found| (found.differences, found.acts_on_refresh)).unwrap_or_default();
         if let Ok(found) = &mut result {
@@ -309,8 +328,23 @@ pub(crate) fn apply(provider: &dyn Provider, cx: &Context<'_>, items: Vec<Job>, 
             differences,
             basis: None,
             effects: Vec::new(),
+            processes,
             duration: each,
         });
+    }
+}
+
+/// Returns the processes of each resource of a call. They must not show the secrets of another one.
+fn shared_processes(cx: &Context<'_>, items: &[Job]) -> Vec<ProcessList> {
+    let processes = cx.take_processes();
+    match items {
+        _ if processes.is_empty() => Vec::new(),
+        [_] => vec![processes],
+        items => {
+            let processes = processes.redacted(&Redactor::of_all(items.iter().map(Job::should)));
+            let names: FxHashSet<&str> = items.iter().map(|item| item.name().as_str()).collect();
+            items.iter().map(|item| processes.about(item.name(), |name| names.contains(name))).collect()
+        }
     }
 }
 
@@ -436,6 +470,7 @@ pub(crate) fn refresh(provider: &dyn Provider, cx: &Context<'_>, items: &[Job], 
             differences: Vec::new(),
             basis: None,
             effects: Vec::new(),
+            processes: cx.take_processes(),
             duration,
         });
     }

@@ -1,14 +1,33 @@
 //! Calls of scripts, and the interface to intercept them.
 
 use std::path::Path;
+use std::time::Duration;
 
-use kilter_process::{Cancel, Invocation, Observer, Output, SpawnError, run_observed};
-use kilter_provider::{Context, Redactor};
+use ecow::EcoString;
+use kilter_process::{Cancel, Invocation, Observer, Output, SpawnError, Status, run_observed};
+use kilter_provider::{Context, ProcessEnd, ProcessRecord, Redactor};
 
 /// Returns the cancellation of a call.
 pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
     let interrupt = cx.interrupt();
     Cancel { flag: interrupt.flag(), fd: interrupt.fd(), urgent: interrupt.urgent() }
+}
+
+/// Returns the record of a process for the history, without outputs.
+pub(crate) fn record(
+    invocation: &Invocation,
+    result: Result<&Output, &SpawnError>,
+    duration: Duration,
+) -> ProcessRecord {
+    let words = std::iter::once(&invocation.program).chain(&invocation.args);
+    let argv = words.map(|word| EcoString::from(word.to_string_lossy().as_ref()));
+    let end = match result {
+        Ok(Output { status: Status::Code(code), .. }) => ProcessEnd::Code(*code),
+        Ok(Output { status: Status::Signal(signal), .. }) => ProcessEnd::Signal(*signal),
+        Err(error) => ProcessEnd::NotStarted(error.with_sources().into()),
+    };
+    let cut_short = result.ok().and_then(|output| output.ending.word());
+    ProcessRecord { duration, cut_short, ..ProcessRecord::new(argv, end) }
 }
 
 /// A call of a script.

@@ -7,8 +7,7 @@ use kilter_process::{Invocation, Output};
 use kilter_provider::{Context, ProviderError};
 
 use super::Accounts;
-use crate::tool;
-use crate::tool::cancel;
+use crate::tool::{self, RecordedPart};
 
 /// Maximum duration of a change. Moving a home directory or changing the owner of its files can take long.
 const TOOL: Duration = Duration::from_secs(3600);
@@ -32,6 +31,7 @@ impl Accounts {
 
     pub(super) fn query(&self, cx: &Context<'_>, tool: &Invocation) -> Result<Output, ProviderError> {
         let tool = tool.clone().captured(MAX_OUTPUT_BYTES).deadline(QUERY);
-        self.system.runner().run(&tool, cancel(cx)).map_err(|error| ProviderError::new(error.with_sources()))
+        tool::start(self.system.runner(), cx, &tool, RecordedPart::Errors)
+            .map_err(|error| ProviderError::new(error.with_sources()))
     }
 }

@@ -9,7 +9,7 @@ use kilter_provider::Context;
 
 use super::script::{TreeCondition, commands};
 use crate::accounts::System;
-use crate::tool;
+use crate::tool::{self, RecordedPart};
 
 pub(super) const PROGRAM: &str = "augtool";
 
@@ -56,7 +56,8 @@ impl Augtool<'_> {
             tool = tool.args(["--noautoload", "--transform"]).arg(format!("{} incl {incl}", lens_name(lens)));
         }
         let tool = tool.stdin(script).captured(MAX_OUTPUT_BYTES).deadline(DEADLINE);
-        let finished = self.system.runner().run(&tool, tool::cancel(self.cx)).map_err(|error| error.with_sources())?;
+        let finished = tool::start(self.system.runner(), self.cx, &tool, RecordedPart::Errors)
+            .map_err(|error| error.with_sources())?;
         if finished.stdout.is_truncated() {
             return Err("augtool wrote too much".into());
         }

@@ -8,7 +8,7 @@ use kilter_provider::{Context, ProviderError, Suitability, WatchSink};
 use serde_json::Value as Json;
 
 use crate::accounts::System;
-use crate::tool;
+use crate::tool::{self, RecordedPart};
 
 /// Maximum size of an output in bytes.
 const MAX_OUTPUT_BYTES: usize = 64 << 20;
@@ -81,7 +81,8 @@ impl ContainerEngine {
 
     fn finish(&self, cx: &Context<'_>, invocation: Invocation, deadline: Duration) -> Result<Output, EcoString> {
         let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(deadline);
-        self.system.runner().run(&invocation, tool::cancel(cx)).map_err(|error| error.with_sources().into())
+        let part = if deadline == CHANGE { RecordedPart::Outputs } else { RecordedPart::Errors };
+        tool::start(self.system.runner(), cx, &invocation, part).map_err(|error| error.with_sources().into())
     }
 
     fn failure(&self, finished: &Output, deadline: Duration) -> EcoString {

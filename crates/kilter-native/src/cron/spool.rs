@@ -10,8 +10,7 @@ use kilter_provider::Context;
 use super::crontab::Crontab;
 use crate::accounts::{Accounts, System};
 use crate::file::whole;
-use crate::tool;
-use crate::tool::cancel;
+use crate::tool::{self, RecordedPart};
 use crate::user_files::{MAX_FILE_BYTES, UserFiles, own_name};
 
 /// Directories with crontabs, each named like its user. The first that exists counts.
@@ -77,7 +76,8 @@ impl<'a> Spool<'a> {
     fn ask(&self, cx: &Context<'_>, user: &str) -> Result<Crontab, EcoString> {
         let limit = usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX);
         let list = self.crontab(user)?.arg("-l").captured(limit).deadline(DEADLINE);
-        let finished = self.system.runner().run(&list, cancel(cx)).map_err(|error| error.with_sources())?;
+        let finished =
+            tool::start(self.system.runner(), cx, &list, RecordedPart::Errors).map_err(|error| error.with_sources())?;
         let said = finished.stderr.text();
         match finished.is_success() {
             true => Ok(Crontab::parse(&finished.stdout.bytes)),

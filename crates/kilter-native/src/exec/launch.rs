@@ -1,6 +1,6 @@
 //! Environment of the commands of a resource.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ecow::EcoString;
 use kilter_model::{Attributes, Value};
@@ -8,8 +8,9 @@ use kilter_process::{Confinement, DEFAULT_PATH, Identity, Invocation, KillMode, 
 use kilter_provider::{Context, ValidationError};
 
 use super::command::CommandLine;
+use super::secrets::SensitiveTexts;
 use crate::accounts::{Accounts, number_problem};
-use crate::tool::cancel;
+use crate::tool::{self, RecordedPart};
 
 /// Starts the commands of a resource.
 pub(super) struct CommandRunner<'a> {
@@ -38,7 +39,14 @@ impl CommandRunner<'_> {
     pub(super) fn run(&self, command: &CommandLine, keep: impl FnOnce(&mut Invocation)) -> Result<Output, EcoString> {
         let mut invocation = self.invocation(command)?;
         keep(&mut invocation);
-        kilter_process::run(&invocation, Some(cancel(self.cx))).map_err(|error| {
+        let begun = Instant::now();
+        let result = kilter_process::run(&invocation, Some(tool::cancel(self.cx)));
+        if self.cx.records_processes() {
+            let record = tool::record(&invocation, &result, begun.elapsed(), self.recorded_part(command));
+            let secrets = SensitiveTexts::of(self.should);
+            self.cx.record_process(record.redacted_by(&|text| secrets.redact(text)));
+        }
+        result.map_err(|error| {
             match error {
                 SpawnError::Cancelled { .. } => "it was interrupted".into(),
                 // The error names the program, which is part of the secret.
@@ -46,6 +54,15 @@ impl CommandRunner<'_> {
                 error => error.with_sources().into(),
             }
         })
+    }
+
+    /// Returns the part of a command that the history records.
+    fn recorded_part(&self, command: &CommandLine) -> RecordedPart {
+        match (command.is_sealed, self.should.get_bool("logoutput")) {
+            (true, _) => RecordedPart::End,
+            (false, Some(false)) => RecordedPart::Arguments,
+            (false, _) => RecordedPart::Outputs,
+        }
     }
 
     /// Returns the invocation of a command.

@@ -8,7 +8,7 @@ use kilter_provider::Context;
 
 use super::error::FileError;
 use crate::exec::split::{SplitError, split};
-use crate::tool::cancel;
+use crate::tool::{self, RecordedPart};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const MAX_OUTPUT_BYTES: usize = 4096;
@@ -35,7 +35,12 @@ pub(super) fn accept(
     let mut words = words.into_iter().map(|word| word.replace('%', candidate));
     let program = words.next().ok_or_else(|| refused("the command is empty".to_owned()))?;
     let invocation = Invocation::new(program).args(words).captured(MAX_OUTPUT_BYTES).deadline(DEADLINE);
-    let finished = kilter_process::run(&invocation, Some(cancel(cx))).map_err(|error| {
+    let part = match told {
+        ReportedPart::Output => RecordedPart::Outputs,
+        ReportedPart::Ending if command.holds_sensitive() => RecordedPart::End,
+        ReportedPart::Ending => RecordedPart::Arguments,
+    };
+    let finished = tool::start_real(&cx.about(path), &invocation, part).map_err(|error| {
         // The error names the program, which may be part of the secret.
         refused(if command.holds_sensitive() { "it cannot be started".to_owned() } else { with_source(&error) })
     })?;

@@ -8,8 +8,8 @@ use kilter_provider::Context;
 
 use super::text;
 use crate::accounts::Runner;
-use crate::tool;
-use crate::tool::{cancel, ending_of};
+use crate::tool::ending_of;
+use crate::tool::{self, RecordedPart};
 
 /// Maximum size of a listing in bytes.
 const MAX_LISTING_BYTES: usize = 64 * 1024 * 1024;
@@ -19,7 +19,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const NORMALIZE: &str = "nft -f - && nft -s list table \"$1\" \"$2\"";
 
 fn output(runner: &dyn Runner, cx: &Context<'_>, tool: Invocation) -> Result<String, EcoString> {
-    let finished = runner.run(&tool.captured(MAX_LISTING_BYTES).deadline(DEADLINE), cancel(cx));
+    let finished = tool::start(runner, cx, &tool.captured(MAX_LISTING_BYTES).deadline(DEADLINE), RecordedPart::Errors);
     let finished = finished.map_err(|error| error.with_sources())?;
     match finished.is_success() {
         true => Ok(finished.stdout.text().into_owned()),

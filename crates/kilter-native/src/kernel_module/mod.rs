@@ -18,7 +18,7 @@ use crate::accounts::System;
 use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite, RewriteError};
 use crate::line_table::{LineEntry, LineTable};
-use crate::tool;
+use crate::tool::{self, RecordedPart};
 use table::{BootModule, ModprobeCommand, Setting, plain};
 
 /// Modules to load at the boot (modules-load.d(5)).
@@ -241,7 +241,7 @@ impl KernelModuleProvider {
             };
         }
         let dry_run = Invocation::new("modprobe").args(["--dry-run", "--", &module]).captured(MAX_OUTPUT_BYTES);
-        match self.system.runner().run(&dry_run.deadline(DEADLINE), tool::cancel(cx)) {
+        match tool::start(self.system.runner(), cx, &dry_run.deadline(DEADLINE), RecordedPart::Outputs) {
             Ok(tried) if !tried.is_success() => {
                 Err(tool::failure("modprobe", &tried, DEADLINE, tool::ending_of(&tried.stderr.text())))
             }

@@ -18,8 +18,8 @@ use rustc_hash::FxHashSet;
 use crate::accounts::System;
 use crate::builtin::is_absent;
 use crate::file::whole::{self, AtomicRewrite};
-use crate::tool::cancel;
-use crate::{shell_settings, tool};
+use crate::shell_settings;
+use crate::tool::{self, RecordedPart};
 use gen_file::LocaleEntry;
 
 const GENERATOR: &str = "locale-gen";
@@ -142,7 +142,8 @@ impl LocaleProvider {
         let entries = gen_file::entries(&self.read(LIST)?.unwrap_or_default());
         let default = shell_settings::get(&self.read(self.default_file())?.unwrap_or_default(), LANG);
         let tool = Invocation::new("locale").arg("-a").captured(MAX_LIST_BYTES).deadline(Duration::from_secs(60));
-        let listed = self.system.runner().run(&tool, cancel(cx)).map_err(|error| error.with_sources())?;
+        let listed =
+            tool::start(self.system.runner(), cx, &tool, RecordedPart::Errors).map_err(|error| error.with_sources())?;
         if !listed.is_success() {
             return Err(tool::failure("locale", &listed, Duration::from_secs(60), None));
         }

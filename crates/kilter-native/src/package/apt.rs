@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::version;
 use crate::accounts::System;
-use crate::tool::{cancel, ending_of};
+use crate::tool::{self, RecordedPart, ending_of};
 
 /// Maximum duration of a change. Some packages build kernel modules or databases.
 const CHANGE: Duration = Duration::from_secs(3 * 3600);
@@ -137,7 +137,7 @@ impl Apt<'_> {
     fn query(&self, invocation: Invocation) -> Result<EcoString, EcoString> {
         let name = invocation.program.to_string_lossy().into_owned();
         let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(QUERY);
-        let finished = self.system.runner().run(&invocation, cancel(self.cx));
+        let finished = tool::start(self.system.runner(), self.cx, &invocation, RecordedPart::Errors);
         let finished = finished.map_err(|error| EcoString::from(error.with_sources()))?;
         if finished.is_success() { Ok(finished.stdout.text().into()) } else { Err(failure(&name, &finished, QUERY)) }
     }
@@ -227,7 +227,7 @@ impl Apt<'_> {
         self.wait_for_lock()?;
         let name = invocation.program.to_string_lossy().into_owned();
         let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(CHANGE);
-        let finished = self.system.runner().run(&invocation, cancel(self.cx));
+        let finished = tool::start(self.system.runner(), self.cx, &invocation, RecordedPart::Outputs);
         let unlocked = |message: EcoString| Failed { message, is_locked: false };
         let finished = finished.map_err(|error| unlocked(error.with_sources().into()))?;
         for line in finished.stdout.text().lines().filter(|line| !line.trim().is_empty()) {

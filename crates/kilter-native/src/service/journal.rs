@@ -8,7 +8,7 @@ use kilter_provider::Context;
 use super::ServiceHost;
 use super::bus::BusError;
 use super::systemd::Systemd;
-use crate::tool::cancel;
+use crate::tool::{self, RecordedPart};
 
 /// Maximum number of lines, and of characters in a line. A message is short.
 const MAX_LINES: usize = 5;
@@ -81,7 +81,7 @@ impl ServiceHost {
     fn journalctl(&self, cx: &Context<'_>, args: &[String]) -> Vec<String> {
         let journalctl = Invocation::new("journalctl").args(args);
         let journalctl = journalctl.captured(MAX_OUTPUT_BYTES).deadline(JOURNALCTL_TIMEOUT);
-        let output = self.runner.run(&journalctl, cancel(cx));
+        let output = tool::start(&*self.runner, cx, &journalctl, RecordedPart::Arguments);
         let Ok(output) = output else { return Vec::new() };
         output.stdout.text().lines().map(str::to_owned).collect()
     }

@@ -14,7 +14,7 @@ use super::bus::BusError;
 use super::files::UnitFiles;
 use super::systemd::{LoadedUnit, Systemd, UNIT};
 use super::{ServiceHost, ServiceProvider, unit};
-use crate::tool::cancel;
+use crate::tool::{self, RecordedPart};
 
 /// Maximum duration of a program that reads or changes an init script.
 const INIT_SCRIPT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -70,7 +70,7 @@ impl ServiceHost {
     pub(super) fn init_script(&self, cx: &Context<'_>, verb: &str, unit: &str) -> Result<String, EcoString> {
         let systemctl = Invocation::new("systemctl").args([verb, "--", unit]);
         let systemctl = systemctl.captured(MAX_OUTPUT_BYTES).deadline(INIT_SCRIPT_TIMEOUT);
-        let output = self.runner.run(&systemctl, cancel(cx));
+        let output = tool::start(&*self.runner, cx, &systemctl, RecordedPart::Outputs);
         let output = output.map_err(|error| EcoString::from(error.with_sources()))?;
         if verb != "is-enabled" && !output.is_success() {
             let said = crate::tool::ending_of(&output.stderr.text()).unwrap_or_default();

@@ -212,7 +212,9 @@ impl Provider for UserProvider {
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let change = |change: &Change<'_>| match mode {
             Mode::Preview => self.require_groups(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
-            Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
+            Mode::Apply => {
+                self.change(&cx.about(change.name), change).map_or_else(Outcome::failed, |()| Outcome::done())
+            }
         };
         changes.iter().map(|each| redacted_outcome(each, change(each))).collect()
     }

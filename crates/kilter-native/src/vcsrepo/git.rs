@@ -9,7 +9,7 @@ use kilter_provider::Context;
 
 use crate::accounts::Runner;
 use crate::tool::failure;
-use crate::tool::{cancel, ending_of};
+use crate::tool::{self, RecordedPart, ending_of};
 
 /// Maximum duration of a call that reads the repository or asks the source for its revisions.
 const QUERY_DEADLINE: Duration = Duration::from_secs(300);
@@ -85,7 +85,7 @@ impl Git<'_> {
     fn run(&self, mut invocation: Invocation, deadline: Duration) -> Result<Output, EcoString> {
         invocation.stdout = Capture::First(MAX_OUTPUT_BYTES);
         invocation.stderr = Capture::Last(MAX_ERROR_BYTES);
-        let finished = self.runner.run(&invocation.deadline(deadline), cancel(self.cx));
+        let finished = tool::start(self.runner, self.cx, &invocation.deadline(deadline), RecordedPart::Errors);
         finished.map_err(|error| error.with_sources().into())
     }
 

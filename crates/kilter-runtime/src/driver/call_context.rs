@@ -1,11 +1,12 @@
 //! Context of calls to providers: the environment of a run, and the context for one provider.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use ecow::EcoString;
 use kilter_model::{Feature, Resource};
-use kilter_provider::{Context, Provider, Registry};
+use kilter_provider::{Context, ProcessLog, Provider, Registry};
 use tracing::span::EnteredSpan;
 
 use super::calls::CallKind;
@@ -65,6 +66,8 @@ pub(super) struct CallEnvironment<'run> {
     registry: Arc<Registry>,
     lazy: Arc<LazyAttributes>,
     outlook: Arc<CurrentOutlook>,
+    /// Number of the last recorded process.
+    processes: Arc<AtomicU64>,
 }
 
 impl<'run> CallEnvironment<'run> {
@@ -78,7 +81,7 @@ impl<'run> CallEnvironment<'run> {
     ) -> CallEnvironment<'run> {
         let (registry, lazy) = (Arc::clone(&prepared.registry), Arc::new(LazyAttributes::new(prepared)));
         let outlook = Arc::new(CurrentOutlook::new(Arc::clone(outlook)));
-        CallEnvironment { opened, mail, options, stop, registry, lazy, outlook }
+        CallEnvironment { opened, mail, options, stop, registry, lazy, outlook, processes: Arc::default() }
     }
 
     /// Takes another catalog. Calls of changed and removed resources keep the former one, because their resources may
@@ -136,7 +139,8 @@ impl CallContext<'_> {
 
     /// Makes a call with a context. With `to_begin`, the call has its own timeout.
     pub(super) fn call_until<T>(&self, to_begin: Option<PendingDeadline>, call: impl FnOnce(&Context<'_>) -> T) -> T {
-        let CallEnvironment { options, stop, registry, lazy, mail, .. } = &self.environment;
+        let CallEnvironment { options, stop, registry, lazy, mail, processes, .. } = &self.environment;
+        let processes = ProcessLog::new(processes);
         let deadline = to_begin.map(|to_begin| to_begin.begin(stop));
         let interrupt = match &deadline {
             Some(deadline) => deadline.alarm.interrupt(),
@@ -157,7 +161,8 @@ impl CallContext<'_> {
             .with_device(registry.device())
             .with_durability(options.durability)
             .with_strictness(options.strictness)
-            .with_requested_attributes(lazy.of(self.provider));
+            .with_requested_attributes(lazy.of(self.provider))
+            .with_processes((options.mode == Mode::Apply).then_some(&processes));
         let logged = self.logged();
         let result = call(&cx);
         drop(logged);

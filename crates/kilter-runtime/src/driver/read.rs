@@ -80,7 +80,7 @@ impl Driver<'_, '_, '_, '_> {
                 let provider = context.provider();
                 match step::check_together(provider, cx, items, &ahead, &mut done) {
                     Ok(rest) => (done, Ok(rest)),
-                    Err(why) => (step::failed(&of, &why), Err(why)),
+                    Err(why) => (done, Err(why)),
                 }
             })
         };

@@ -23,7 +23,7 @@ use std::time::Duration;
 use ecow::{EcoString, eco_format};
 use kilter_engine::{ApplyResult, CheckResult, Disposition, Machine, ResourceId, Timestamp};
 use kilter_model::{Because, Behaviour, Difference, Meta, ResourceRef, Unknown, Value};
-use kilter_provider::{Context, Found};
+use kilter_provider::{Context, Found, ProcessList};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use contests::Contests;
@@ -51,6 +51,8 @@ pub(super) struct RunState<'run> {
     secrets: KnownSecrets,
     found: FxHashMap<ResourceId, Found>,
     drafts: FxHashMap<ResourceId, PendingReport>,
+    /// Processes of resources that have not settled yet.
+    processes: FxHashMap<ResourceId, ProcessList>,
     /// Resources that the plan creates and that did not exist when the run started. Only these may be brought by a
     /// package.
     missing_at_start: FxHashSet<ResourceId>,
@@ -109,6 +111,7 @@ impl<'run> RunState<'run> {
             secrets: KnownSecrets::default(),
             found: FxHashMap::default(),
             drafts: FxHashMap::default(),
+            processes: FxHashMap::default(),
             missing_at_start: plan_check::missing_at_start(prepared),
             causes: RefreshCauses::default(),
             reports: Reports::default(),
@@ -241,8 +244,8 @@ impl<'run> RunState<'run> {
     }
 
     /// Handles the result of a check. A refresh may be pending for the resource.
-    pub(super) fn checked(&mut self, done: CallResult, now: Timestamp, is_owed: bool) -> CheckResult {
-        self.has_checked(&done, now);
+    pub(super) fn checked(&mut self, mut done: CallResult, now: Timestamp, is_owed: bool) -> CheckResult {
+        self.has_checked(&mut done, now);
         if let Some(outcome) = done.outcome {
             let seal = self.seal(done.vertex);
             let draft = self.draft(done.vertex);
@@ -346,8 +349,8 @@ impl<'run> RunState<'run> {
     }
 
     /// Handles the result of a change, and of a refresh that the resources `owed_by` sent.
-    pub(super) fn applied(&mut self, done: CallResult, now: Timestamp, owed_by: Vec<ResourceRef>) -> ApplyResult {
-        self.has_checked(&done, now);
+    pub(super) fn applied(&mut self, mut done: CallResult, now: Timestamp, owed_by: Vec<ResourceRef>) -> ApplyResult {
+        self.has_checked(&mut done, now);
         let outcome = done.outcome.unwrap_or_default();
         self.flushes.add(self.prepared.provider_index(done.vertex));
         let is_idle = done.result.as_ref().is_ok_and(|found| !found.acts_on_refresh);
@@ -380,7 +383,8 @@ impl<'run> RunState<'run> {
     }
 
     /// Handles the result of a refresh that the resources `owed_by` sent.
-    pub(super) fn refreshed(&mut self, done: CallResult, owed_by: Vec<ResourceRef>) -> bool {
+    pub(super) fn refreshed(&mut self, mut done: CallResult, owed_by: Vec<ResourceRef>) -> bool {
+        self.keep_processes(&mut done);
         let outcome = done.outcome.unwrap_or_default();
         self.flushes.add(self.prepared.provider_index(done.vertex));
         let seal = self.seal(done.vertex);
@@ -453,8 +457,16 @@ impl<'run> RunState<'run> {
         if draft.differences.is_empty() { &draft.repaired } else { &draft.differences }
     }
 
-    /// Records the time of a successful check.
-    fn has_checked(&mut self, done: &CallResult, now: Timestamp) {
+    /// Keeps the processes of a call until the resource settles.
+    fn keep_processes(&mut self, done: &mut CallResult) {
+        if !done.processes.is_empty() {
+            self.processes.entry(done.vertex).or_default().extend(std::mem::take(&mut done.processes));
+        }
+    }
+
+    /// Records the time of a successful check, and the processes of a call.
+    fn has_checked(&mut self, done: &mut CallResult, now: Timestamp) {
+        self.keep_processes(done);
         if let (Some(standing), Ok(_)) = (&mut self.reports.standing, &done.result) {
             standing.checked(done.vertex, now);
         }

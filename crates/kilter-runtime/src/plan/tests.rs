@@ -162,6 +162,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
         is_left: false,
         deviation: None,
         tries: 0,
+        processes: kilter_provider::ProcessList::default(),
         duration: std::time::Duration::ZERO,
     };
     Report { resources: vec![report], ..Report::default() }

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use ecow::EcoString;
 use kilter_model::REDACTED;
 use kilter_process::{Event, Invocation, Status, Stream};
-use kilter_provider::Redactor;
+use kilter_provider::{MessageList, Redactor};
 use serde_json::{Map, Value as Json, json};
 
 use crate::channel::{Channel, ChannelEvent, Frame, Garbage, Historian, Message};
@@ -35,6 +35,8 @@ pub(super) struct EventRecorder<'a> {
     pub(super) damages: Vec<Garbage>,
     /// Messages held back until their secrets are known.
     held: Option<HeldMessages>,
+    /// Messages of the script for the history of kilter; none if it records no processes.
+    pub(super) messages: Option<RefCell<MessageList>>,
 }
 
 /// Messages held back.
@@ -79,12 +81,18 @@ impl<'a> EventRecorder<'a> {
             channel: Channel::new(),
             damages: Vec::new(),
             held: None,
+            messages: None,
         }
     }
 
     /// Starts to hold back messages, up to `most` bytes. Drops further messages.
     pub(super) fn hold(&mut self, most: usize) {
-        self.held = self.historian.is_listening().then(|| HeldMessages { most, ..HeldMessages::default() });
+        self.held = self.hears_script().then(|| HeldMessages { most, ..HeldMessages::default() });
+    }
+
+    /// Returns true if messages of the script are used.
+    fn hears_script(&self) -> bool {
+        self.historian.is_listening() || self.messages.is_some()
     }
 
     /// Reports the held messages and redacts the secrets in `seal`. If the secrets are unknown, redacts all
@@ -94,11 +102,18 @@ impl<'a> EventRecorder<'a> {
         let seal = seal.filter(|seal| can_search(seal, held.bytes.get()));
         for kept in held.kept.into_inner() {
             self.tell(match (seal, kept) {
-                (Some(seal), HeldMessage::OfRunner(message) | HeldMessage::OfScript(message)) => hidden(seal, message),
+                (Some(seal), HeldMessage::OfScript(message)) => {
+                    self.tell_said(hidden(seal, message));
+                    continue;
+                }
+                (None, HeldMessage::OfScript(_)) => {
+                    self.tell_said(Message::new(REDACTED, Json::Null));
+                    continue;
+                }
+                (Some(seal), HeldMessage::OfRunner(message)) => hidden(seal, message),
                 (None, HeldMessage::OfRunner(message)) => message,
                 (Some(seal), HeldMessage::Line(key, part)) => Message::part(key, &hidden_part(seal, &part)),
                 (None, HeldMessage::Line(key, _)) => Message::part(key, REDACTED.as_bytes()),
-                (None, HeldMessage::OfScript(_)) => Message::new(REDACTED, Json::Null),
             });
         }
         if held.dropped.get() > 0 {
@@ -184,7 +199,7 @@ impl<'a> EventRecorder<'a> {
 
     fn frame(&mut self, frame: Frame<Message>) {
         match frame {
-            Frame::Message(_) if !self.historian.is_listening() => {}
+            Frame::Message(_) if !self.hears_script() => {}
             Frame::Message(message) => self.tell_said(hidden(self.seal, message)),
             Frame::Damage(damage) => {
                 let beginning = self.seal.redact(damage.beginning.as_str().into());
@@ -212,7 +227,13 @@ impl<'a> EventRecorder<'a> {
     /// Reports a message of the script.
     fn tell_said(&self, message: Message) {
         match &self.held {
-            None => self.tell(message),
+            None => {
+                if let Some(messages) = &self.messages {
+                    let name = message.name.as_ref().map_or(Json::Null, |name| name.as_str().into());
+                    messages.borrow_mut().push(json!([name, message.key, message.data]));
+                }
+                self.tell(message);
+            }
             Some(held) => held.take(HeldMessage::OfScript(message)),
         }
     }

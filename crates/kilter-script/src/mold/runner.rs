@@ -1,20 +1,21 @@
 //! Runs mold scripts.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{REDACTED, TypeSchema, Value, to_json, to_json_clear};
 use kilter_process::{Capture, Confinement, Event, Invocation, KillMode, Output};
-use kilter_provider::{Context, Level, Redactor};
+use kilter_provider::{Context, Level, ProcessRecord, Redactor};
 
 use super::error::{MoldCause, MoldError};
 use super::recorder::EventRecorder;
 use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::size::{self, MemoryBudget};
-use crate::exchange::{ScriptCall, cancel};
+use crate::exchange::{self, ScriptCall, cancel};
 use crate::provider::last_words;
 use crate::secrets::{self, BufferedLines, has_secrets};
 use crate::spoken::StderrForwarder;
@@ -91,6 +92,12 @@ impl ActorCall<'_> {
         self.told(finished).map(|told| self.given().and(told))
     }
 
+    /// Adds the outputs to a record for the history. The answer of a query is no part of it.
+    fn with_outputs(&self, record: ProcessRecord, finished: &Output) -> ProcessRecord {
+        let stdout = if self.is_read && finished.is_success() { &[] } else { &*finished.stdout.bytes };
+        record.with_outputs(stdout, &finished.stderr.bytes)
+    }
+
     /// Returns the way to lift the confinement. `conform` is confined only in a preview.
     fn lifted(&self) -> ConfinementPolicy {
         if self.action == Some("conform") { ConfinementPolicy::Never } else { ConfinementPolicy::ByMetadata }
@@ -156,6 +163,8 @@ impl Runner {
         let invocation =
             self.surroundings.keeping(self.surroundings.introducing(self.invocation(call)), &call.keeps, warn);
         let mut recorder = EventRecorder::new(&name, &*self.surroundings.historian, &seal, &invocation, told);
+        let is_recorded = cx.records_processes() && call.action != Some(WATCH);
+        recorder.messages = is_recorded.then(RefCell::default);
         if tells_secrets {
             recorder.hold(call.output);
         }
@@ -170,6 +179,7 @@ impl Runner {
             invocation: &invocation,
             seal: &seal,
         };
+        let begun = Instant::now();
         let finished = self.surroundings.exchanges.run(&exchange, Some(cancel(cx)), &mut |event| {
             recorder.observe(&event);
             spoken.observe(&event);
@@ -178,10 +188,21 @@ impl Runner {
         let finished = finished.map_err(|error| {
             recorder.release(Some(&Redactor::default()));
             held.tell(Some(&Redactor::default()), &tell);
+            cx.record_process(exchange::record(&invocation, Err(&error), begun.elapsed()).redacted(&seal));
             call.error(MoldCause::NotStarted(error), None)
         })?;
         let found = call.told(&finished);
         recorder.release(found.clone().map(|found| seal.clone().and(found)).as_ref());
+        if let Some(messages) = recorder.messages.take() {
+            let record = exchange::record(&invocation, Ok(&finished), begun.elapsed());
+            let record = ProcessRecord { messages: messages.into_inner(), ..record };
+            let all = found.clone().map(|found| seal.clone().and(found));
+            let cx = if call.about.1.is_empty() { *cx } else { cx.about(call.about.1) };
+            cx.record_process(match &all {
+                Some(all) => call.with_outputs(record, &finished).redacted(all),
+                None => record.redacted(&seal),
+            });
+        }
         let damages = std::mem::take(&mut recorder.damages);
         for damage in damages {
             log(Level::Warning, &format!("channel 3 of {}: {damage}", call.path.display()));

@@ -1,17 +1,17 @@
 //! Calls of a script.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ecow::{EcoString, eco_format};
 use kilter_process::{Capture, Confinement, Event, Invocation, KillMode, Output};
-use kilter_provider::{Context, Level, Mode, Redactor};
+use kilter_provider::{Context, Level, Mode, ProcessRecord, Redactor};
 
 use super::ScriptProvider;
 use super::error::{Cause, ScriptError, last_words, status};
 use crate::convention::size::MemoryBudget;
 use crate::convention::{ConventionName, ProtocolError, Reply, Request};
 use crate::coprocess::ScriptConnection;
-use crate::exchange::{ScriptCall, cancel};
+use crate::exchange::{self, ScriptCall, cancel};
 use crate::secrets::{self, BufferedLines, has_secrets};
 use crate::spoken::StderrForwarder;
 
@@ -98,19 +98,35 @@ impl ScriptProvider {
             spoken.observe(&event);
             observe(&event);
         };
+        let begun = Instant::now();
         let finished = match connection {
             None => self.surroundings.exchanges.run(&exchange, Some(cancel(cx)), &mut observer),
             Some(connection) => connection.run(cx, &exchange, &mut observer),
         };
         let finished = finished.map_err(|error| {
             held.tell(Some(&Redactor::default()), &tell);
+            cx.record_process(exchange::record(&invocation, Err(&error), begun.elapsed()).redacted(&seal));
             self.error(request, Cause::NotStarted(error), None)
         })?;
         let reply = self.convention.decode(request, &finished);
         let told = if tells_secrets { self.secrets_in(&reply, &finished) } else { Some(Redactor::default()) };
         held.tell(told.as_ref(), &tell);
         self.remark(request, &finished, spoken.dropped(), &remark);
+        let duration = begun.elapsed();
+        let argv_seal = seal.clone();
         let seal = told.map(|told| seal.and(told));
+        // A coprocess answers many calls.
+        if connection.is_none() && cx.records_processes() && !matches!(request, Request::Watch) {
+            let record = exchange::record(&invocation, Ok(&finished), duration);
+            let record = match &seal {
+                Some(seal) => with_outputs(record, request, &finished).redacted(seal),
+                None => record.redacted(&argv_seal),
+            };
+            match subject(request) {
+                "" => cx.record_process(record),
+                name => cx.about(name).record_process(record),
+            }
+        }
         let fail = |error| self.error(request, Cause::Answer(error), Some((&finished, seal.as_ref())));
         let reply = reply.map_err(fail)?;
         let (action, status) = (self.action(request), eco_format!("{}", finished.status));
@@ -212,6 +228,13 @@ impl ScriptProvider {
             (Request::Update(..), true) => "set",
         }
     }
+}
+
+/// Adds the outputs of a call to its record. The answer of a query is no part of it.
+fn with_outputs(record: ProcessRecord, request: &Request<'_>, finished: &Output) -> ProcessRecord {
+    let is_change = matches!(request, Request::Update(..) | Request::Refresh(_));
+    let stdout = if is_change || !finished.is_success() { &*finished.stdout.bytes } else { &[] };
+    record.with_outputs(stdout, &finished.stderr.bytes)
 }
 
 /// Returns the secrets in a request.

@@ -62,6 +62,9 @@ pub(crate) enum HistoryCommand {
         /// Number of the run, or `last`
         #[arg(value_name = "RUN")]
         run: String,
+        /// Show the processes of all resources, not only of those that failed
+        #[arg(long)]
+        processes: bool,
         /// Output format; `json` prints one object per line
         #[arg(long, value_name = "FORMAT", default_value = "human")]
         format: ReportFormat,
@@ -121,7 +124,7 @@ pub(crate) enum ExportFormat {
     Jsonl,
     /// One line per changed attribute
     Csv,
-    /// Messages of mold's scripts, as their raw log has them
+    /// Processes and their messages, as a raw log of mold has them
     Netstrings,
 }
 

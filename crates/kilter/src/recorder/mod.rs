@@ -7,6 +7,7 @@ mod body;
 mod declarations;
 mod observer;
 mod origin;
+mod processes;
 mod released;
 mod states;
 mod unchanged;
@@ -30,6 +31,7 @@ use declarations::Intents;
 pub(crate) use declarations::{CatalogDigests, names_digest};
 pub(crate) use observer::RecordedObserver;
 use origin::RunOrigin;
+use processes::RecordedProcesses;
 pub(crate) use released::kept_text;
 use released::name_released;
 pub(crate) use unchanged::Unchanged;
@@ -90,6 +92,7 @@ pub(crate) struct Recorder {
     prepared: Prepared,
     open: Option<OpenRun>,
     queue: Vec<QueuedEvent>,
+    processes: RecordedProcesses,
     /// Resources without a success: their declarations are not in effect yet.
     unsettled: HashSet<(EcoString, EcoString)>,
     flushed_at: Instant,
@@ -141,6 +144,7 @@ impl Recorder {
             prepared: prepared.clone(),
             open: None,
             queue: Vec::new(),
+            processes: RecordedProcesses::default(),
             unsettled: HashSet::new(),
             flushed_at: Instant::now(),
             failure: None,
@@ -239,6 +243,7 @@ impl Recorder {
     /// Removes old events. A failure only delays that.
     fn prune(&mut self) {
         self.pruned_at = Instant::now();
+        self.processes.forget();
         let Some(run) = &mut self.open else { return };
         let now = SystemTime::now();
         let limits = Retention { before: milliseconds(now - MAX_AGE), max_bytes: MAX_BYTES };
@@ -420,7 +425,8 @@ impl Recorder {
             !self.prepared.origin().is_empty()
                 && intents.is_some_and(|intents| intents.is_corrective(&id.0, &id.1, attribute))
         };
-        let outcome = body::outcome(report, place, &is_corrective);
+        let mut outcome = body::outcome(report, place, &is_corrective);
+        processes::add_numbers(report, &mut outcome);
         if report.status == Status::Changed && self.origin.command == "undo" {
             self.undone.push(id.clone());
         }
@@ -435,6 +441,7 @@ impl Recorder {
         }
         let is_corrective = outcome["corrective"].as_bool().filter(|_| self.open.is_some());
         self.queue(EventKind::Outcome, Some(&report.reference), outcome);
+        self.queue_processes(report);
         is_corrective
     }
 }

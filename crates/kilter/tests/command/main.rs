@@ -53,6 +53,7 @@ mod pause;
 mod plans;
 mod predicted_failures;
 mod problems;
+mod processes;
 mod provider_new;
 mod pull;
 mod pull_trust;

@@ -24,7 +24,7 @@ use kilter_provider::{
 use super::schema::maximum_age;
 use super::{expand, is_removal};
 use crate::accounts::System;
-use crate::tool::{self, cancel, ending_of};
+use crate::tool::{self, RecordedPart, ending_of};
 use crate::value_text::texts;
 use table::{MANAGERS, Manager, ManagerRow, split_architecture};
 
@@ -190,7 +190,9 @@ impl ManagedPackageProvider {
         // gem writes to the home of the user. zypper waits for the lock of another one.
         let user = Environment::new().user(rustix::process::geteuid().as_raw());
         let invocation = invocation.environment(&user.set("ZYPP_LOCK_TIMEOUT", "600"));
-        let finished = self.system.runner().run(&invocation.captured(MAX_OUTPUT_BYTES).deadline(limit), cancel(cx));
+        let invocation = invocation.captured(MAX_OUTPUT_BYTES).deadline(limit);
+        let part = if limit == CHANGE { RecordedPart::Outputs } else { RecordedPart::Errors };
+        let finished = tool::start(self.system.runner(), cx, &invocation, part);
         finished.map_err(|error| error.with_sources().into())
     }
 

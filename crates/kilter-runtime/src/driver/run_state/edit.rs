@@ -63,6 +63,7 @@ impl RunState<'_> {
         for vertex in gone {
             self.found.remove(vertex);
             self.drafts.remove(vertex);
+            self.processes.remove(vertex);
             self.contests.end(*vertex);
         }
         self.causes.edit(gone);

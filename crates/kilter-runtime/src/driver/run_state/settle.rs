@@ -2,7 +2,7 @@
 
 use kilter_engine::{Disposition, Graph, Machine, ResourceId, Stage};
 use kilter_model::{Because, Policy, ResourceRef};
-use kilter_provider::Level;
+use kilter_provider::{Level, ProcessList};
 
 use super::unplanned_changes::unplanned_changes;
 use super::{PendingReport, RunState, status};
@@ -38,6 +38,7 @@ impl RunState<'_> {
             self.draft(vertex).notes.push(note);
         }
         let mut draft = self.drafts.remove(&vertex);
+        let processes = self.processes.remove(&vertex).unwrap_or_default();
         if let Some(found) = self.found.remove(&vertex) {
             // The change was pending and did not run.
             draft.get_or_insert_default().differences = self.told(vertex, found.differences);
@@ -84,6 +85,7 @@ impl RunState<'_> {
         };
         let mut report = self.report_of(vertex, status, settlement, refreshed_by, draft);
         report.refresh_not_needed = unneeded;
+        report.processes = self.without_secrets(vertex, processes);
         report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
         report.opponent = self.contests.newest_opponent(vertex).filter(|_| report.is_contested);
         // A repeated check with the same result is not reported again.
@@ -119,7 +121,9 @@ impl RunState<'_> {
         let by = refreshed.then(|| self.refreshing(vertex, machine.graph()));
         self.reports.count(status, refreshed, false);
         self.causes.note(vertex, settlement, refreshed, machine);
-        let report = self.report_of(vertex, status, settlement, by, done);
+        let mut report = self.report_of(vertex, status, settlement, by, done);
+        let processes = self.processes.remove(&vertex).unwrap_or_default();
+        report.processes = self.without_secrets(vertex, processes);
         observer.event(Event::Settled(&report));
     }
 
@@ -160,8 +164,14 @@ impl RunState<'_> {
             is_left: self.is_left(vertex) || self.causes.is_left(vertex),
             deviation: draft.deviation,
             tries: draft.tries,
+            processes: ProcessList::default(),
             duration: draft.duration,
         }
+    }
+
+    /// Redacts secrets in processes.
+    fn without_secrets(&self, vertex: ResourceId, processes: ProcessList) -> ProcessList {
+        if processes.is_empty() { processes } else { processes.redacted(&self.seal(vertex)) }
     }
 
     /// Counts a change, and the refresh that it included.

@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 
 use kilter_history::{EventKind, History, HistoryEvent, Order};
+use kilter_script::mold::Message;
 use serde_json::Value as Json;
 
-use super::{Filter, mold_log, timeline};
+use super::{Filter, mold_log, process, timeline};
 use crate::cli::ExportFormat;
 use crate::exit::Exit;
 use crate::output;
@@ -26,7 +27,12 @@ pub(super) fn run(history: &History, filter: &Filter, format: ExportFormat) -> R
                 ExportFormat::Jsonl => format!("{}\n", timeline::document(&event, None)),
                 ExportFormat::Csv => rows(&event),
                 ExportFormat::Netstrings if event.kind == EventKind::Process => {
-                    String::from_utf8_lossy(&mold_log::message(&event).to_netstring()).into_owned()
+                    let messages = match process::is_own(&event) {
+                        true => process::as_messages(&event),
+                        false => vec![mold_log::message(&event)],
+                    };
+                    let text = |message: &Message| String::from_utf8_lossy(&message.to_netstring()).into_owned();
+                    messages.iter().map(text).collect()
                 }
                 ExportFormat::Netstrings => String::new(),
             });

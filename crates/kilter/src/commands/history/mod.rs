@@ -5,6 +5,7 @@ mod drift;
 mod export;
 mod import;
 pub(crate) mod mold_log;
+mod process;
 mod runs;
 mod show;
 mod timeline;
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &HistoryArgs, session: &Session) -> Exit {
 
 fn answered(args: &HistoryArgs, session: &Session) -> Result<Exit, Exit> {
     match &args.command {
-        Some(HistoryCommand::Show { run, format }) => show::run(&open(session)?, run, *format),
+        Some(HistoryCommand::Show { run, processes, format }) => show::run(&open(session)?, run, *processes, *format),
         Some(HistoryCommand::Diff { from, to, format }) => diff::run(&open(session)?, from, to, *format),
         Some(HistoryCommand::Drift { filter, format }) => drift::run(&open(session)?, &Filter::of(filter)?, *format),
         Some(HistoryCommand::Export { filter, format }) => export::run(&open(session)?, &Filter::of(filter)?, *format),

@@ -1,11 +1,12 @@
 //! One run with all its events.
 
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use kilter_history::{EventKind, History, HistoryEvent, RunRecord};
 use serde_json::Value as Json;
 
-use super::{mold_log, runs, timeline};
+use super::{mold_log, process, runs, timeline};
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
@@ -14,16 +15,17 @@ use crate::style::{FAINT, NAME, styled};
 use crate::visible::visible;
 
 /// Shows a run.
-pub(super) fn run(history: &History, word: &str, format: ReportFormat) -> Result<Exit, Exit> {
+pub(super) fn run(history: &History, word: &str, shows_processes: bool, format: ReportFormat) -> Result<Exit, Exit> {
     let run = found_run(history, word)?;
     let mut written = Ok(());
     if format == ReportFormat::Human {
         written = output::write(&head(&run));
     }
+    let mut view = RunView { shows_processes, is_failed: false, processes: HashMap::new() };
     let mut show = |event: HistoryEvent| {
         let text = match format {
             ReportFormat::Json => format!("{}\n", timeline::document(&event, None)),
-            ReportFormat::Human => shown(&event),
+            ReportFormat::Human => view.shown(&event),
         };
         written = output::write(&text);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -66,6 +68,46 @@ fn head(run: &RunRecord) -> String {
         text += &format!("  read   {path} {}\n", styled(FAINT, format!("(sha256 {digest}{commit}{from})")));
     }
     text
+}
+
+/// Events of a run, in their order.
+struct RunView {
+    /// True if the processes of all resources are shown.
+    shows_processes: bool,
+    /// True if the last outcome is a failure.
+    is_failed: bool,
+    /// Resources of the shown processes, by their numbers.
+    processes: HashMap<u64, String>,
+}
+
+impl RunView {
+    fn shown(&mut self, event: &HistoryEvent) -> String {
+        match event.kind {
+            EventKind::Process if process::is_own(event) => self.process(event),
+            EventKind::Outcome => {
+                self.is_failed = event.body["status"] == "failed";
+                shown(event) + &self.known_processes(event)
+            }
+            _ => shown(event),
+        }
+    }
+
+    fn process(&mut self, event: &HistoryEvent) -> String {
+        if !self.shows_processes && !self.is_failed {
+            return String::new();
+        }
+        if let (Some(number), Some((type_name, title))) = (process::number(event), &event.resource) {
+            self.processes.insert(number, format!("{type_name}[{title}]"));
+        }
+        process::shown(event)
+    }
+
+    /// Names the processes of a result that also belong to an earlier one.
+    fn known_processes(&self, event: &HistoryEvent) -> String {
+        let numbers = event.body["processes"].as_array().into_iter().flatten().filter_map(Json::as_u64);
+        let owners: BTreeSet<&String> = numbers.filter_map(|number| self.processes.get(&number)).collect();
+        owners.iter().map(|owner| format!("    processes: see {}\n", visible(owner))).collect()
+    }
 }
 
 fn shown(event: &HistoryEvent) -> String {

@@ -40,7 +40,12 @@ fn chosen(
 ) -> Result<Vec<HistoryEvent>, Exit> {
     let mut events = Vec::new();
     let mut take = |event: HistoryEvent| {
-        if event.kind != EventKind::Before && (event.kind != EventKind::Outcome || list.filter.has_outcome(&event)) {
+        let is_chosen = match event.kind {
+            EventKind::Before | EventKind::Process => false,
+            EventKind::Outcome => list.filter.has_outcome(&event),
+            _ => true,
+        };
+        if is_chosen {
             events.push(event);
         }
         let is_enough = after.is_none() && list.lines > 0 && events.len() >= list.lines;

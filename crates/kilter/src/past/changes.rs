@@ -212,7 +212,7 @@ pub(crate) fn of_resource(
     let mut collected = CollectedChanges::default();
     let order = if to.is_some() { Order::Ascending } else { Order::Descending };
     let selection = Selection { since: to, order, ..Selection::default() };
-    let mut last_run = None;
+    let (mut last_run, mut created) = (None, None);
     let mut take = |event: HistoryEvent| {
         let has_changed = event.kind == EventKind::Outcome && event.body["status"] == "changed";
         let is_created = has_changed
@@ -222,12 +222,18 @@ pub(crate) fn of_resource(
         if to.is_none() && last_run.is_some_and(|run| run != event.run) {
             return ControlFlow::Break(());
         }
+        let absent = |collected: &mut CollectedChanges, at: i64| {
+            collected.add((&subject.type_name, &subject.title), StateBefore::Absent, at);
+        };
         if has_changed || event.kind == EventKind::Before {
             last_run = Some(event.run);
         }
-        match is_created {
-            true => collected.add((&subject.type_name, &subject.title), StateBefore::Absent, event.at),
-            false => collected.take(&event),
+        match (is_created, event.kind) {
+            // The removal may need further values, such as the key of a `kv`: its state is the event before.
+            (true, _) if order == Order::Descending => created = Some(event.at),
+            (true, _) => absent(&mut collected, event.at),
+            (false, EventKind::Outcome) if created.is_some() => absent(&mut collected, created.unwrap_or(event.at)),
+            (false, _) => collected.take(&event),
         }
         match collected.changes.is_empty() {
             true => ControlFlow::Continue(()),
@@ -236,6 +242,9 @@ pub(crate) fn of_resource(
     };
     let read = history.timeline(&subject.type_name, &subject.title, &selection, &mut take);
     read.map_err(|error| refuse(&error))?;
+    if let (Some(at), true) = (created, collected.changes.is_empty()) {
+        collected.add((&subject.type_name, &subject.title), StateBefore::Absent, at);
+    }
     Ok(collected.changes)
 }
 

@@ -199,3 +199,35 @@ fn line_and_entries_of_files_are_undone() {
     assert_eq!(content(&place.path().join("conf")), "first\n");
     assert_eq!(content(&place.path().join("hosts")), "127.0.0.1 localhost\n");
 }
+
+#[test]
+fn key_that_did_not_exist_is_removed_by_an_undo() {
+    let place = Place::new();
+    let declared = "  kv[plain]: {value: \"1\"}\n  kv[named]: {key: schema/version, value: \"3\"}\n  \
+         kv[own]: {key: own, mapped: true, value: \"4\"}\n  kv[restored]: {key: other, value: \"5\", meta: {reverse: true}}\n";
+    let applied = manifest(&place, declared);
+    let values = |place: &Place| {
+        let directory = place.path().join("state/kept");
+        let files = |name: &str| std::fs::read_dir(directory.join(name)).map_or(0, Iterator::count);
+        (files("kv"), files("kv.mapped"))
+    };
+    for undone in [&["last"][..], &["kv[plain]", "kv[named]", "kv[own]", "kv[restored]"]] {
+        let ended = place.run(&["apply", &applied]);
+        assert_eq!((ended.code, values(&place)), (0, (3, 1)), "{}{}", ended.stdout, ended.stderr);
+        for subject in undone {
+            let ended = place.run(&["undo", subject]);
+            assert!(ended.stdout.contains("ensure: present → absent"), "{subject}: {}{}", ended.stdout, ended.stderr);
+        }
+        assert_eq!(values(&place), (0, 0), "{undone:?}");
+    }
+    // An undo restores an earlier value under the same key.
+    assert_eq!(place.run(&["apply", &applied]).code, 0);
+    let applied = manifest(&place, &declared.replace("\"3\"", "\"7\""));
+    assert_eq!(place.run(&["apply", &applied]).code, 0);
+    let ended = place.run(&["undo", "kv[named]"]);
+    assert!(ended.stdout.contains("value: 7 → 3"), "{}{}", ended.stdout, ended.stderr);
+    // A key of a resource that leaves the manifest is removed again by `reverse`.
+    manifest(&place, "  kv[plain]: {value: \"1\"}\n");
+    let ended = place.run(&["apply", &applied]);
+    assert!(ended.stdout.contains("kv[restored]") && values(&place).0 == 2, "{}{}", ended.stdout, ended.stderr);
+}

@@ -94,7 +94,7 @@ pub(super) const TABLE: &[Page] = &[
 ];
 
 /// All commands, in the order of the manual.
-const COMMANDS: [&str; 41] = [
+const COMMANDS: [&str; 42] = [
     "types",
     "get",
     "set",
@@ -121,6 +121,7 @@ const COMMANDS: [&str; 41] = [
     "history show",
     "history diff",
     "history drift",
+    "history report",
     "history export",
     "history import",
     "history verify",

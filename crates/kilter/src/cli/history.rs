@@ -89,6 +89,14 @@ pub(crate) enum HistoryCommand {
         #[arg(long, value_name = "FORMAT", default_value = "human")]
         format: ReportFormat,
     },
+    /// Write a period as an HTML page: counts, a timeline, drift, and each run with its changes
+    Report {
+        #[command(flatten)]
+        filter: HistoryFilter,
+        /// Write the page to this file
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+    },
     /// Print all events for other programs
     Export {
         #[command(flatten)]

@@ -20,6 +20,17 @@ pub(crate) fn exact(milliseconds: i64) -> String {
     Timestamp::from_millisecond(milliseconds).map_or_else(|_| milliseconds.to_string(), |time| time.to_string())
 }
 
+/// Returns a duration in its two largest units.
+pub(crate) fn span(milliseconds: i64) -> String {
+    let seconds = milliseconds / 1000;
+    match seconds {
+        ..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
 /// Returns a time in milliseconds since 1970: an age such as `2h`, a day, a date, or a date with a time.
 ///
 /// # Errors
@@ -70,6 +81,14 @@ fn at(text: &str, now: &Zoned) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn span_has_two_units() {
+        for (seconds, expected) in [(0, "0 s"), (59, "59 s"), (61, "1 min"), (7_380, "2 h 3 min"), (90_000, "1 d 1 h")]
+        {
+            assert_eq!(span(seconds * 1000), expected);
+        }
+    }
 
     #[test]
     fn ages_days_dates_and_times_are_understood() {

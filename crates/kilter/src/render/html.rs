@@ -1,5 +1,6 @@
 //! Report of a run as one HTML page, without scripts and without references to other files.
 
+pub(crate) mod period;
 mod timeline;
 
 use std::fmt::Write;
@@ -23,20 +24,20 @@ const MAX_UNCHANGED: usize = 5_000;
 /// Returns the page.
 pub(crate) fn page(run: &ReportedRun<'_>) -> String {
     let title = format!("kilter {} on {}", run.command, markup(run.host));
-    let mut page = format!(
+    let sections =
+        [head(run), counts(run), drift(run), timeline::section(run), resources(run), unchanged(run)].concat();
+    document(&title, &sections)
+}
+
+/// Returns a page with a title and a body, both with escapes.
+fn document(title: &str, body: &str) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-    );
-    page += &head(run);
-    page += &counts(run);
-    page += &drift(run);
-    page += &timeline::section(run);
-    page += &resources(run);
-    page += &unchanged(run);
-    page += "</main>\n</body>\n</html>\n";
-    page
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}\
+         </main>\n</body>\n</html>\n"
+    )
 }
 
 /// Returns the result of the run, its time and its problems.
@@ -78,19 +79,25 @@ fn head(run: &ReportedRun<'_>) -> String {
 /// Returns the counts as tiles, and their shares as a bar.
 fn counts(run: &ReportedRun<'_>) -> String {
     let parts: Vec<_> = report::parts(run.report, run.noop).into_iter().filter(|(count, _)| *count > 0).collect();
-    let mut text = format!(
-        "<section>\n<h2>Counts</h2>\n<ul class=\"counts\">\n<li><b>{}</b> {}</li>\n",
-        run.report.counts.total,
-        if run.report.counts.total == 1 { "resource" } else { "resources" }
-    );
-    for (count, word) in &parts {
-        let _ = writeln!(text, "<li class=\"{}\"><b>{count}</b> {}</li>", class_of(word), markup(word));
-    }
-    text += "</ul>\n<div class=\"bar\" aria-hidden=\"true\">";
+    let total = run.report.counts.total as u64;
+    let all = (total, if total == 1 { "resource" } else { "resources" }, "");
+    let counts = parts.iter().map(|(count, word)| (*count as u64, *word, class_of(word)));
+    let mut text =
+        format!("<section>\n<h2>Counts</h2>\n{}", tiles(&std::iter::once(all).chain(counts).collect::<Vec<_>>()));
+    text += "<div class=\"bar\" aria-hidden=\"true\">";
     for (count, word) in parts.iter().filter(|(_, word)| !is_extra(word)) {
         let _ = write!(text, "<i class=\"{}\" style=\"flex:{count}\"></i>", class_of(word));
     }
     text + "</div>\n</section>\n"
+}
+
+/// Returns counts as tiles, with their words and classes.
+fn tiles(counts: &[(u64, &str, &str)]) -> String {
+    let tile = |(count, word, class): &(u64, &str, &str)| {
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        format!("<li{class}><b>{count}</b> {}</li>\n", markup(word))
+    };
+    format!("<ul class=\"counts\">\n{}</ul>\n", counts.iter().map(tile).collect::<String>())
 }
 
 /// Returns true for counts of resources that count elsewhere, or do not belong to the run.
@@ -197,16 +204,18 @@ fn resources(run: &ReportedRun<'_>) -> String {
 
 fn resource(id: &str, one: &ResourceReport, when: &str) -> String {
     let (word, class) = result(one);
-    let open = if one.status == Status::Failed { " open" } else { "" };
-    format!(
-        "<details id=\"{id}\"{open}>\n<summary><span class=\"mark {class}\">{word}</span> {} \
-         <span class=\"faint\">{when}</span></summary>\n{}</details>\n",
-        name(one),
-        details(one)
-    )
+    let summary =
+        format!("<span class=\"mark {class}\">{word}</span> {} <span class=\"faint\">{when}</span>", name(one));
+    details(id, one.status == Status::Failed, &summary, &resource_details(one))
 }
 
-fn details(one: &ResourceReport) -> String {
+/// Returns a part that can be opened.
+fn details(id: &str, is_open: bool, summary: &str, body: &str) -> String {
+    let open = if is_open { " open" } else { "" };
+    format!("<details id=\"{id}\"{open}>\n<summary>{summary}</summary>\n{body}</details>\n")
+}
+
+fn resource_details(one: &ResourceReport) -> String {
     let mut text = String::new();
     if let Some(failure) = &one.failure {
         let _ = writeln!(text, "<pre class=\"error\">{}</pre>", markup(failure));
@@ -245,22 +254,25 @@ fn difference(one: &Difference, remark: &str) -> String {
     let entry = one.entry.as_ref().map(|entry| format!("{entry}: ")).unwrap_or_default();
     let change = match &one.message {
         Some(message) => format!("<span>{}</span>", markup(message)),
-        None => format!(
-            "<del>{}</del> → <ins>{}</ins>",
-            markup(&report::short(&one.is)),
-            markup(&report::short(&one.should))
-        ),
+        None => changed_values(&report::short(&one.is), &report::short(&one.should)),
     };
     let mut text = format!(
         "<p class=\"difference\"><b>{}{}</b> {change}{remark}</p>\n",
         markup(&entry),
         markup(one.attribute.as_str())
     );
-    if let Some(diff) = &one.diff {
-        let lines: String = diff.lines().map(diff_line).collect();
-        let _ = writeln!(text, "<pre class=\"diff\">{lines}</pre>");
-    }
+    text.extend(one.diff.as_deref().map(diff_block));
     text
+}
+
+/// Returns an old and a new value.
+fn changed_values(old: &str, new: &str) -> String {
+    format!("<del>{}</del> → <ins>{}</ins>", markup(old), markup(new))
+}
+
+/// Returns a unified diff.
+fn diff_block(diff: &str) -> String {
+    format!("<pre class=\"diff\">{}</pre>\n", diff.lines().map(diff_line).collect::<String>())
 }
 
 /// Returns a line of a unified diff.

@@ -89,11 +89,8 @@ resources:
     let ends: Vec<&Json> = built.iter().map(|one| &one["exit"]).collect();
     assert_eq!(ends, [&json!(1), &json!(0), &json!(0)], "guard, command, guard: {built:?}");
     assert_eq!((&built[1]["stdout"], &built[1]["stderr"]), (&json!("built\n"), &json!("careful\n")));
-    let guard = format!("test -e {}/built", place.path().display());
-    assert_eq!(
-        built[0]["argv"].to_string().replace("DIR", &place.path().display().to_string()),
-        json!(["/bin/sh", "-c", guard]).to_string()
-    );
+    let guard = built[0]["argv"].to_string();
+    assert!(guard.starts_with("[\"/bin/sh\",\"-c\",\"test -e ") && guard.ends_with("/built\"]"), "{guard}");
     let only = |resource: &str| {
         let all = processes(&place, resource);
         assert_eq!(all.len(), 1, "{all:?}");
@@ -140,8 +137,8 @@ fn validator_belongs_to_its_file() {
     let file = |name: &str| format!("  file[DIR/{name}]: {{content: x, validate_cmd: \"grep -q x %\"}}\n");
     apply(&place, &format!("resources:\n{}{}", file("one"), file("two")), 0);
     for name in ["one", "two"] {
-        let own = processes(&place, &format!("file[{}/{name}]", place.path().display()));
-        let own = if own.is_empty() { processes(&place, &format!("file[DIR/{name}]")) } else { own };
+        // The output has DIR in place of the path.
+        let own = processes(&place, &format!("file[DIR/{name}]"));
         assert_eq!((own.len(), &own[0]["argv"][0], &own[0]["exit"]), (1, &json!("grep"), &json!(0)), "{own:?}");
     }
 }
@@ -246,7 +243,7 @@ resources:
     for name in ["history.db", "history.db-wal"] {
         let Ok(bytes) = std::fs::read(place.path().join("state/history").join(name)) else { continue };
         let has = |secret: &&str| bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
-        assert!(!SECRETS.iter().any(|secret| has(secret)), "{name}");
+        assert!(!SECRETS.iter().any(has), "{name}");
     }
 }
 

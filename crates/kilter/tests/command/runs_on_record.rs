@@ -382,3 +382,48 @@ fn raw_log_of_mold_is_imported_and_exported_with_every_nesting() {
     assert_eq!(place.run(&["history", "import", &path]).code, 0);
     assert_eq!(place.run(&["history"]).stdout, runs);
 }
+
+#[test]
+fn report_of_a_period_is_one_page_with_counts_drift_and_changes() {
+    let place = Place::new();
+    apply(&place, &[("a", "one <b>bold</b>"), ("b", "one")]);
+    for _ in 0..3 {
+        std::fs::set_permissions(place.path().join("b"), PermissionsExt::from_mode(0o666)).unwrap();
+        apply(&place, &[("a", "one <b>bold</b>"), ("b", "one")]);
+    }
+    let failing = place.file("bad.yaml", "resources:\n  exec[x]: {command: \"echo '<i>'; exit 3\", shell: true}\n");
+    assert_eq!(place.run(&["apply", &failing]).code, 4);
+    let written = place.run(&["history", "report", "--since", "1h", "-o", "page.html"]);
+    assert_eq!((written.code, written.stdout.as_str(), written.stderr.as_str()), (0, "", ""));
+    let path = place.path().join("page.html");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let page = std::fs::read_to_string(path).unwrap();
+    for expected in [
+        "<li><b>5</b> runs</li>",
+        "<li class=\"done\"><b>2</b> changed</li>\n<li class=\"todo\"><b>3</b> corrected</li>\n<li class=\"bad\"><b>1</b> failed",
+        "<td class=\"number\">3</td>",
+        "<td>mode (3)</td>",
+        "<b>mode</b> <del>0666</del> → <ins>0644</ins>",
+        "<span class=\"added\">+one &lt;b&gt;bold&lt;/b&gt;</span>",
+        "stdout | &lt;i&gt;",
+        "Results per minute",
+    ] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    for forbidden in ["http:", "https:", "<script", "<b>bold", "<i>'"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    // A filter applies to all parts.
+    let written = place.run(&["history", "report", "--corrective", "-o", "page.html"]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let page = std::fs::read_to_string(place.path().join("page.html")).unwrap();
+    assert!(page.contains("<b>3</b> corrected") && !page.contains("failed</li>"), "{page}");
+    let refused = place.run(&["history", "report", "-o", "missing/page.html"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    assert!(refused.stderr.starts_with("error: cannot write the report missing/page.html: "), "{}", refused.stderr);
+    // A period without runs has a page, too.
+    let written = place.run(&["history", "report", "--until", "2001-01-01", "-o", "page.html"]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let page = std::fs::read_to_string(place.path().join("page.html")).unwrap();
+    assert!(page.contains("<b>0</b> runs") && page.contains("No repair of a drift is on record."), "{page}");
+}

@@ -17,16 +17,21 @@ use crate::visible::visible;
 
 /// Repairs of a resource.
 #[derive(Default)]
-struct Drift {
-    repairs: u64,
-    first: i64,
-    last: i64,
-    attributes: BTreeMap<String, u64>,
-    process: Json,
+pub(super) struct Drift {
+    pub(super) repairs: u64,
+    pub(super) first: i64,
+    pub(super) last: i64,
+    /// Numbers of repairs by attribute.
+    pub(super) attributes: BTreeMap<String, u64>,
+    /// Process that causes it, if it is known.
+    pub(super) process: Json,
 }
 
-/// Shows the resources that drift, the most frequent first.
-pub(super) fn run(history: &History, filter: &Filter, format: ReportFormat) -> Result<Exit, Exit> {
+/// Returns the resources that drift, the most frequent first.
+///
+/// # Errors
+/// If the history cannot be read; reported.
+pub(super) fn collected(history: &History, filter: &Filter) -> Result<Vec<(String, Drift)>, Exit> {
     let mut all: BTreeMap<String, Drift> = BTreeMap::new();
     let mut add = |event: HistoryEvent| {
         if event.kind == EventKind::Outcome && event.body["corrective"] == true && filter.has_outcome(&event) {
@@ -37,6 +42,12 @@ pub(super) fn run(history: &History, filter: &Filter, format: ReportFormat) -> R
     history.events(&filter.selection(Order::Ascending, None), &mut add).map_err(|error| refuse(&error))?;
     let mut all: Vec<(String, Drift)> = all.into_iter().collect();
     all.sort_by_key(|(_, drift)| std::cmp::Reverse(drift.repairs));
+    Ok(all)
+}
+
+/// Shows the resources that drift, the most frequent first.
+pub(super) fn run(history: &History, filter: &Filter, format: ReportFormat) -> Result<Exit, Exit> {
+    let all = collected(history, filter)?;
     if format == ReportFormat::Json {
         return Ok(output::data(
             &all.iter().map(|(name, drift)| format!("{}\n", document(name, drift))).collect::<String>(),

@@ -6,6 +6,7 @@ mod export;
 mod import;
 pub(crate) mod mold_log;
 mod process;
+mod report;
 mod runs;
 mod show;
 mod timeline;
@@ -38,6 +39,9 @@ fn answered(args: &HistoryArgs, session: &Session) -> Result<Exit, Exit> {
         Some(HistoryCommand::Show { run, processes, format }) => show::run(&open(session)?, run, *processes, *format),
         Some(HistoryCommand::Diff { from, to, format }) => diff::run(&open(session)?, from, to, *format),
         Some(HistoryCommand::Drift { filter, format }) => drift::run(&open(session)?, &Filter::of(filter)?, *format),
+        Some(HistoryCommand::Report { filter, output }) => {
+            report::run(&open(session)?, session, &Filter::of(filter)?, output)
+        }
         Some(HistoryCommand::Export { filter, format }) => export::run(&open(session)?, &Filter::of(filter)?, *format),
         Some(HistoryCommand::Import { raw_log }) => import::run(session, raw_log),
         Some(HistoryCommand::Verify { expect }) => verify::run(&open(session)?, expect.as_deref()),

@@ -40,6 +40,17 @@ pub(super) fn shown(event: &HistoryEvent) -> String {
     text
 }
 
+/// Returns a process and its outputs as lines without styles.
+pub(super) fn lines(event: &HistoryEvent) -> Vec<String> {
+    let body = &event.body;
+    let output = |stream: &'static str| {
+        let lines = body[stream].as_str().unwrap_or_default().lines();
+        lines.map(move |line| format!("  {stream} | {line}"))
+    };
+    let head = format!("ran {}: {}", command(body), end(body));
+    std::iter::once(head).chain(output("stdout")).chain(output("stderr")).collect()
+}
+
 /// Returns the program and its arguments on one line.
 fn command(body: &Json) -> String {
     let words = body["argv"].as_array().into_iter().flatten().filter_map(Json::as_str);

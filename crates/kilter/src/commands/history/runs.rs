@@ -141,10 +141,10 @@ fn document(run: &RunRecord, repeats: &Repeats) -> Json {
 }
 
 /// Runs without changes after each run: their number, and the end of the last one.
-struct Repeats(HashMap<RunId, (u64, i64)>);
+pub(super) struct Repeats(HashMap<RunId, (u64, i64)>);
 
 impl Repeats {
-    fn of(runs: &[RunRecord], session: &Session) -> Repeats {
+    pub(super) fn of(runs: &[RunRecord], session: &Session) -> Repeats {
         let recorded = |run: &RunRecord| {
             let before = &run.begin.body["unchanged_before"];
             Some((RunId(before["run"].as_i64()?), (before["count"].as_u64()?, before["last"].as_i64()?)))
@@ -159,14 +159,33 @@ impl Repeats {
         }
         Repeats(all)
     }
+
+    /// Returns the number of runs without changes after a run.
+    pub(super) fn count(&self, run: RunId) -> Option<u64> {
+        self.0.get(&run).map(|(count, _)| *count)
+    }
+}
+
+/// Returns the result of a run in words, with styles.
+fn result(run: &RunRecord, repeats: &Repeats) -> String {
+    let is_bad = match &run.end {
+        Some(end) => end.body["failed"] == true,
+        None => !is_under_way(&run.begin.body),
+    };
+    let mut text = if is_bad { styled(FAILED, words(run)) } else { words(run) };
+    if let Some((n, last)) = repeats.0.get(&run.id) {
+        let runs = if *n == 1 { "1 more run".to_owned() } else { format!("{n} more runs") };
+        text += &styled(FAINT, format!("; {runs} without changes until {}", time::shown(*last)));
+    }
+    text
 }
 
 /// Returns the result of a run in words.
-fn result(run: &RunRecord, repeats: &Repeats) -> String {
+pub(super) fn words(run: &RunRecord) -> String {
     let Some(end) = &run.end else {
         return match is_under_way(&run.begin.body) {
             true => "under way".to_owned(),
-            false => styled(FAILED, "cut off: the process ended without a report"),
+            false => "cut off: the process ended without a report".to_owned(),
         };
     };
     if let Some(messages) = end.body["messages"].as_u64() {
@@ -189,12 +208,13 @@ fn result(run: &RunRecord, repeats: &Repeats) -> String {
     if end.body["interrupted"] == true && run.begin.body["command"] != "run" {
         text += ", interrupted";
     }
-    if end.body["failed"] == true {
-        text = styled(FAILED, text);
-    }
-    if let Some((n, last)) = repeats.0.get(&run.id) {
-        let runs = if *n == 1 { "1 more run".to_owned() } else { format!("{n} more runs") };
-        text += &styled(FAINT, format!("; {runs} without changes until {}", time::shown(*last)));
-    }
     text
+}
+
+/// Returns the numbers of changed declarations in words.
+pub(super) fn declared(body: &Json) -> String {
+    let count = |key: &str| body[key]["count"].as_u64().unwrap_or_default();
+    let parts = [(count("added"), "new"), (count("changed"), "changed"), (count("removed"), "no longer declared")];
+    let words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    if words.is_empty() { "the same".to_owned() } else { words.join(", ") }
 }

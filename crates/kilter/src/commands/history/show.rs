@@ -134,15 +134,7 @@ fn shown(event: &HistoryEvent) -> String {
             format!("  {}: {of}: {}\n", text("level"), text("message"))
         }
         EventKind::Declared => {
-            let count = |key: &str| event.body[key]["count"].as_u64().unwrap_or_default();
-            let parts =
-                [(count("added"), "new"), (count("changed"), "changed"), (count("removed"), "no longer declared")];
-            let words: Vec<String> =
-                parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-            let mut text = format!(
-                "  declarations: {}\n",
-                if words.is_empty() { "the same".to_owned() } else { words.join(", ") }
-            );
+            let mut text = format!("  declarations: {}\n", runs::declared(&event.body));
             for name in event.body["removed"]["resources"].as_array().into_iter().flatten().filter_map(Json::as_str) {
                 text += &format!("    {} {}\n", visible(name), styled(FAINT, "left the manifest"));
             }

@@ -129,13 +129,12 @@ pub(super) fn details(event: &HistoryEvent) -> String {
     let mut text = String::new();
     for change in event.body["changes"].as_array().into_iter().flatten() {
         let entry = change["entry"].as_str().map(|entry| format!("{}: ", visible(entry))).unwrap_or_default();
-        let attribute = visible(change["attribute"].as_str().unwrap_or("?"));
+        let attribute = visible(&attribute(change));
         let words = match change["message"].as_str() {
             Some(message) => visible(message),
             None => format!("{} → {}", value(&change["old"]), value(&change["new"])),
         };
-        // The action of a provider is no attribute.
-        let attribute = if attribute == INSYNC_TRIGGER { String::new() } else { format!("{attribute}: ") };
+        let attribute = if attribute.is_empty() { attribute } else { format!("{attribute}: ") };
         text += &format!("    {entry}{attribute}{words}\n");
         if let Some(lines) = change["diff"].as_str() {
             text += &diff::diff(lines, "      ");
@@ -159,6 +158,11 @@ pub(super) fn details(event: &HistoryEvent) -> String {
         text += &format!("    {}\n", styled(FAINT, format!("| {}", visible(note))));
     }
     text
+}
+
+/// Returns the attribute of a change; empty for an action of a provider, which is no attribute.
+pub(super) fn attribute(change: &Json) -> String {
+    change["attribute"].as_str().filter(|name| *name != INSYNC_TRIGGER).unwrap_or_default().to_owned()
 }
 
 /// Returns a recorded value on one line.

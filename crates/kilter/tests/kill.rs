@@ -1,5 +1,7 @@
 //! `kill -9` at random moments: no file is ever half-written or readable by the wrong user, and the
-//! next apply converges.
+//! next apply converges. The history stays whole, and a cut run can be undone.
+//!
+//! `KILTER_KILLS=500 cargo test -p kilter --test kill history -- --nocapture` kills more commands, by hand.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -139,4 +141,95 @@ fn duration_of_an_apply(play: &KillTest) -> Duration {
     let output = play.apply(&play.manifest(0)).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     start.elapsed()
+}
+
+/// Contents of the files; none for a missing file.
+type Contents = Vec<Option<String>>;
+
+/// Numbers of killed commands.
+#[derive(Debug, Default)]
+struct KillCounts {
+    killed: usize,
+    ended: usize,
+    /// Killed before the history had a record of them. They changed nothing.
+    unrecorded: usize,
+    cut_off: usize,
+    restored_files: usize,
+}
+
+impl KillTest {
+    fn kilter(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kilter"));
+        command.env_clear().env("PATH", "/usr/bin:/bin").arg("--state-dir").arg(self.directory.join("state"));
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command to its end; returns its output.
+    fn told(&self, args: &[&str]) -> String {
+        let output = self.kilter(args).output().unwrap();
+        let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{args:?}: {}{}", told(&output.stdout), told(&output.stderr));
+        told(&output.stdout)
+    }
+
+    fn contents(&self) -> Contents {
+        (0..FILES).map(|n| std::fs::read_to_string(self.file(n)).ok()).collect()
+    }
+
+    /// Returns the recorded run of a process, in JSON.
+    fn run_of(&self, pid: u32) -> Option<serde_json::Value> {
+        let runs = self.told(&["history", "--format", "json", "--lines", "1"]);
+        let last: serde_json::Value = serde_json::from_str(runs.lines().next()?).unwrap();
+        (last["pid"] == pid).then_some(last)
+    }
+}
+
+#[test]
+fn kill_at_any_moment_leaves_a_whole_history() {
+    let temporary = tempfile::tempdir().unwrap();
+    let play = KillTest { directory: temporary.path().to_owned(), root: false };
+    let seed =
+        std::env::var("KILTER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    let kills = std::env::var("KILTER_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(30);
+    eprintln!("KILTER_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let longest = duration_of_an_apply(&play);
+    let mut counts = KillCounts::default();
+    for number in 1..=kills {
+        let manifest = play.manifest(number).display().to_string();
+        let args: &[&str] = match number % 3 {
+            0 => &["undo", "last"],
+            1 => &["apply", &manifest],
+            _ => &["run", &manifest],
+        };
+        let before = play.contents();
+        let mut child = play.kilter(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(longest.mul_f64(random.f64() * 1.2));
+        child.kill().unwrap();
+        let has_ended = child.wait().unwrap().success();
+        counts.killed += usize::from(!has_ended);
+        counts.ended += usize::from(has_ended);
+        assert!(play.told(&["history", "verify"]).contains("are unchanged"), "{args:?}");
+        let Some(run) = play.run_of(child.id()) else {
+            assert!(play.contents() == before, "{args:?} of a process without a record changed files");
+            counts.unrecorded += 1;
+            continue;
+        };
+        if !has_ended && run["state"] != "ended" {
+            assert_eq!(run["state"], "cut_off", "{args:?}: {run}");
+            counts.cut_off += 1;
+        }
+        // Its saved states restore each file.
+        let after = play.contents();
+        let is_changed = after != before;
+        let undone = play.kilter(&["undo", &run["run"].to_string()]).output().unwrap();
+        let told = String::from_utf8_lossy(&undone.stdout) + String::from_utf8_lossy(&undone.stderr);
+        assert!(undone.status.success() || !is_changed, "{args:?}: {told}");
+        assert!(!told.contains("damaged") && !told.contains("cannot be undone"), "{args:?}: {told}");
+        assert!(play.contents() == before, "{args:?}: the undo of run {} left other contents: {told}", run["run"]);
+        counts.restored_files += after.iter().zip(&before).filter(|(after, before)| after != before).count();
+    }
+    eprintln!("{counts:?}; {}", play.told(&["history", "verify"]).replace('\n', "; "));
+    assert!(counts.killed * 4 > counts.ended && counts.cut_off > 0, "{counts:?}");
 }

@@ -5,11 +5,13 @@ mod run;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kilter_model::{Hash, Value};
 use kilter_process::trust::{Distrust, TrustPolicy};
+use kilter_process::{Invocation, Output, SpawnError};
 
 use crate::kernel::Ids;
 
@@ -27,9 +29,23 @@ const MAX_FACTS_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct ExternalFacts {
     directories: Vec<PathBuf>,
-    deadline: Duration,
-    cancelled: Option<&'static AtomicBool>,
+    pub(super) deadline: Duration,
+    pub(super) cancelled: Option<&'static AtomicBool>,
     trust: Option<TrustPolicy>,
+    pub(super) observer: Option<ExecutableObserver>,
+}
+
+/// Receives each executable that has ended: its process, the result and the duration.
+#[derive(Clone)]
+pub struct ExecutableObserver(pub Arc<ObserveExecutable>);
+
+/// Function that receives an executable that has ended.
+pub type ObserveExecutable = dyn Fn(&Invocation, &Result<Output, SpawnError>, Duration) + Send + Sync;
+
+impl std::fmt::Debug for ExecutableObserver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ExecutableObserver")
+    }
 }
 
 /// An external fact file that was not used, with the reason. This is a warning; the other files are used.
@@ -118,7 +134,7 @@ impl ExternalFacts {
     /// Creates a configuration with these directories and a timeout of ten seconds for executables.
     pub fn in_directories(directories: impl IntoIterator<Item = impl Into<PathBuf>>) -> ExternalFacts {
         let directories = directories.into_iter().map(Into::into).collect();
-        ExternalFacts { directories, deadline: Duration::from_secs(10), cancelled: None, trust: None }
+        ExternalFacts { directories, deadline: Duration::from_secs(10), cancelled: None, trust: None, observer: None }
     }
 
     /// Returns the configuration with another timeout for executables.
@@ -131,6 +147,12 @@ impl ExternalFacts {
     #[must_use]
     pub fn cancelled_by(self, flag: &'static AtomicBool) -> ExternalFacts {
         ExternalFacts { cancelled: Some(flag), ..self }
+    }
+
+    /// Returns the configuration with an observer of the executables.
+    #[must_use]
+    pub fn observed_by(self, observer: ExecutableObserver) -> ExternalFacts {
+        ExternalFacts { observer: Some(observer), ..self }
     }
 
     /// Returns the configuration with another trust policy for files and directories. By default, only root has
@@ -168,7 +190,7 @@ impl ExternalFacts {
         // Problems of the directories were reported when the files were read.
         for (path, kind) in self.entries(&policy, &mut Gathered::default()) {
             if kind == FileKind::Executable {
-                gathered.add(&path, run::executable(&path, &policy, self.deadline, self.cancelled));
+                gathered.add(&path, run::executable(&path, &policy, self));
             }
         }
         gathered

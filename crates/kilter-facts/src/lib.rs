@@ -25,7 +25,7 @@ mod kernel;
 mod lookup;
 mod system;
 
-pub use external::{ExternalFacts, FactProblem};
+pub use external::{ExecutableObserver, ExternalFacts, FactProblem, ObserveExecutable};
 pub use facts::Facts;
 pub use kernel::{Address, Ids, Kernel, LiveKernel, Space, Uname};
 pub use lookup::LookupError;

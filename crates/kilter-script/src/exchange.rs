@@ -14,7 +14,7 @@ pub(crate) fn cancel<'a>(cx: &Context<'a>) -> Cancel<'a> {
 }
 
 /// Returns the record of a process for the history, without outputs.
-pub(crate) fn record(
+pub fn process_record(
     invocation: &Invocation,
     result: Result<&Output, &SpawnError>,
     duration: Duration,

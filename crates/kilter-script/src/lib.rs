@@ -61,7 +61,7 @@ pub use convention::{
 pub use coprocess::{ScriptConnection, ScriptTransport};
 pub use discovery::{Found, FoundScript, Note};
 pub use embedded::EmbeddedProvider;
-pub use exchange::{ProcessRunner, ScriptCall, ScriptRunner};
+pub use exchange::{ProcessRunner, ScriptCall, ScriptRunner, process_record};
 pub use fault::{Fault, TextPosition};
 pub use json::Json;
 pub use metadata::{Actions, InSyncRule, Metadata, TransportMetadata};

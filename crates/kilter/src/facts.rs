@@ -1,9 +1,10 @@
 //! Facts for commands.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ecow::EcoString;
-use kilter_facts::{ExternalFacts, FactSource, Facts};
+use kilter_facts::{ExecutableObserver, ExternalFacts, FactSource, Facts, ObserveExecutable};
 use kilter_model::{Hash, Value};
 use kilter_recording::RecordMode;
 use serde_json::Value as Json;
@@ -51,11 +52,14 @@ pub(crate) fn gather(session: &Session, dirs: &[PathBuf], manifest_dir: Option<&
     }
     let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
     let dirs = if dirs.is_empty() { paths::facts_dirs() } else { dirs.iter().map(absolute).collect() };
-    let facts = Facts::new(FactSource::live())
-        .with_external(
-            ExternalFacts::in_directories(dirs).cancelled_by(signals::raised()).trusting(session.trust.clone()),
-        )
-        .with_fact("kilter", kilter(manifest_dir));
+    let early = session.early_processes.clone();
+    let observe: Arc<ObserveExecutable> =
+        Arc::new(move |invocation, result, duration| early.add("fact", invocation, result, duration));
+    let external = ExternalFacts::in_directories(dirs)
+        .cancelled_by(signals::raised())
+        .observed_by(ExecutableObserver(observe))
+        .trusting(session.trust.clone());
+    let facts = Facts::new(FactSource::live()).with_external(external).with_fact("kilter", kilter(manifest_dir));
     let of_mold = session.mold().map(|mold| mold.facts(&session.mold_context(mold))).unwrap_or_default();
     let facts = of_mold.into_iter().fold(facts, |facts, (name, value)| facts.with_fact(name, value));
     Gathered { facts, record: session.record.clone() }

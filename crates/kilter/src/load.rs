@@ -406,7 +406,7 @@ fn read(
         return Err(format!("the manifest {shown} is not a file: a run has to read it again"));
     }
     if executable::is(found) && !opened.is_inherited() {
-        let text = executable::output(&session.trust, path, facts, timeout)?;
+        let text = executable::output(session, path, facts, timeout)?;
         return Ok(Source::new(format!("{shown}{OUTPUT}"), text));
     }
     let text = match found.is_file() {

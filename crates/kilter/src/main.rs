@@ -14,6 +14,7 @@ mod confirmation;
 mod devices;
 mod draw;
 mod durable;
+mod early_processes;
 mod embedded;
 mod execute;
 mod exit;

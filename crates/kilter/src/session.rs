@@ -11,6 +11,7 @@ use kilter_script::mold::RawLog;
 use crate::cli::Global;
 use crate::cli::Released;
 use crate::devices::{self, DeviceEntry, OpenDevice};
+use crate::early_processes::EarlyProcesses;
 use crate::exit::Exit;
 use crate::load::Received;
 use crate::mold::OpenedMold;
@@ -39,6 +40,8 @@ pub(crate) struct Session {
     released: OnceLock<Released>,
     /// Manifests and facts of the run, for the history.
     inputs: Mutex<RunInputs>,
+    /// Processes before the first resource.
+    pub(crate) early_processes: EarlyProcesses,
     /// Inputs of the run, if another machine has compiled them.
     received: OnceLock<Received>,
     mold: OnceLock<OpenedMold>,
@@ -109,6 +112,7 @@ impl Session {
             command,
             released: OnceLock::new(),
             inputs: Mutex::default(),
+            early_processes: EarlyProcesses::default(),
             received: OnceLock::new(),
             mold: OnceLock::new(),
             device_entry: OnceLock::new(),

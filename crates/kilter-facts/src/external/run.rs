@@ -1,26 +1,25 @@
 //! Runs executables that print facts.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::Instant;
 
 use kilter_model::Hash;
 use kilter_process::trust::TrustPolicy;
 use kilter_process::{Cancel, Capture, Invocation, Output, Termination, run};
 
-use super::{MAX_FACTS_BYTES, from_json_text, from_lines};
+use super::{ExecutableObserver, ExternalFacts, MAX_FACTS_BYTES, from_json_text, from_lines};
 
 /// Runs an executable and parses its output: a JSON object, or lines of `name=value`.
-pub(super) fn executable(
-    path: &Path,
-    policy: &TrustPolicy,
-    deadline: Duration,
-    cancelled: Option<&'static AtomicBool>,
-) -> Result<Hash, String> {
+pub(super) fn executable(path: &Path, policy: &TrustPolicy, external: &ExternalFacts) -> Result<Hash, String> {
+    let deadline = external.deadline;
     let mut invocation = Invocation::new(path).captured(MAX_FACTS_BYTES).deadline(deadline).cwd("/").trusted(policy);
     invocation.stdout = Capture::AtMost(MAX_FACTS_BYTES);
-    let cancel = cancelled.map(Cancel::new);
-    let finished = run(&invocation, cancel).map_err(|error| error.with_sources())?;
+    let begun = Instant::now();
+    let result = run(&invocation, external.cancelled.map(Cancel::new));
+    if let Some(ExecutableObserver(observe)) = &external.observer {
+        observe(&invocation, &result, begun.elapsed());
+    }
+    let finished = result.map_err(|error| error.with_sources())?;
     match finished.ending {
         Termination::Deadline => {
             return Err(format!("ended after {} seconds without an answer", deadline.as_secs_f32()));

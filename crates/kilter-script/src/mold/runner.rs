@@ -15,7 +15,7 @@ use super::error::{MoldCause, MoldError};
 use super::recorder::EventRecorder;
 use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::size::{self, MemoryBudget};
-use crate::exchange::{self, ScriptCall, cancel};
+use crate::exchange::{ScriptCall, cancel, process_record};
 use crate::provider::last_words;
 use crate::secrets::{self, BufferedLines, has_secrets};
 use crate::spoken::StderrForwarder;
@@ -188,13 +188,13 @@ impl Runner {
         let finished = finished.map_err(|error| {
             recorder.release(Some(&Redactor::default()));
             held.tell(Some(&Redactor::default()), &tell);
-            cx.record_process(exchange::record(&invocation, Err(&error), begun.elapsed()).redacted(&seal));
+            cx.record_process(process_record(&invocation, Err(&error), begun.elapsed()).redacted(&seal));
             call.error(MoldCause::NotStarted(error), None)
         })?;
         let found = call.told(&finished);
         recorder.release(found.clone().map(|found| seal.clone().and(found)).as_ref());
         if let Some(messages) = recorder.messages.take() {
-            let record = exchange::record(&invocation, Ok(&finished), begun.elapsed());
+            let record = process_record(&invocation, Ok(&finished), begun.elapsed());
             let record = ProcessRecord { messages: messages.into_inner(), ..record };
             let all = found.clone().map(|found| seal.clone().and(found));
             let cx = if call.about.1.is_empty() { *cx } else { cx.about(call.about.1) };

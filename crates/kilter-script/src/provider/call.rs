@@ -11,7 +11,7 @@ use super::error::{Cause, ScriptError, last_words, status};
 use crate::convention::size::MemoryBudget;
 use crate::convention::{ConventionName, ProtocolError, Reply, Request};
 use crate::coprocess::ScriptConnection;
-use crate::exchange::{self, ScriptCall, cancel};
+use crate::exchange::{ScriptCall, cancel, process_record};
 use crate::secrets::{self, BufferedLines, has_secrets};
 use crate::spoken::StderrForwarder;
 
@@ -105,7 +105,7 @@ impl ScriptProvider {
         };
         let finished = finished.map_err(|error| {
             held.tell(Some(&Redactor::default()), &tell);
-            cx.record_process(exchange::record(&invocation, Err(&error), begun.elapsed()).redacted(&seal));
+            cx.record_process(process_record(&invocation, Err(&error), begun.elapsed()).redacted(&seal));
             self.error(request, Cause::NotStarted(error), None)
         })?;
         let reply = self.convention.decode(request, &finished);
@@ -117,7 +117,7 @@ impl ScriptProvider {
         let seal = told.map(|told| seal.and(told));
         // A coprocess answers many calls.
         if connection.is_none() && cx.records_processes() && !matches!(request, Request::Watch) {
-            let record = exchange::record(&invocation, Ok(&finished), duration);
+            let record = process_record(&invocation, Ok(&finished), duration);
             let record = match &seal {
                 Some(seal) => with_outputs(record, request, &finished).redacted(seal),
                 None => record.redacted(&argv_seal),

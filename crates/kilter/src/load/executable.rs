@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kilter_model::{Value, to_json};
-use kilter_process::trust::TrustPolicy;
 use kilter_process::{Cancel, Capture, Invocation, Output, Termination};
 
 use crate::facts::Gathered;
+use crate::session::Session;
 use crate::signals;
 
 /// Maximum size of a printed manifest in bytes.
@@ -24,15 +24,16 @@ pub(super) fn is(found: &Metadata) -> bool {
 }
 
 /// Runs an executable with the facts on standard input; returns its output.
-pub(super) fn output(trust: &TrustPolicy, path: &Path, facts: &Gathered, timeout: Duration) -> Result<String, String> {
+pub(super) fn output(session: &Session, path: &Path, facts: &Gathered, timeout: Duration) -> Result<String, String> {
     let shown = path.display();
     let absolute = std::path::absolute(path).map_err(|error| format!("cannot run {shown}: {error}"))?;
     let facts = to_json(&Value::Hash(std::sync::Arc::new(facts.live().all())));
-    let mut invocation = invocation(absolute, timeout).trusted(trust);
+    let mut invocation = invocation(absolute, timeout).trusted(&session.trust);
     invocation.stdin = Some(format!("{facts}\n").into_bytes());
     invocation.stdout = Capture::AtMost(MAX_MANIFEST_BYTES);
     invocation.stderr = Capture::Last(COMPLAINT);
-    let finished = run(&invocation).map_err(|why| format!("the executable manifest {shown}: {why}"))?;
+    let finished =
+        run(session, "manifest", &invocation).map_err(|why| format!("the executable manifest {shown}: {why}"))?;
     let name = format!("{shown} (output)");
     let bytes = finished.stdout.bytes;
     String::from_utf8(bytes).map_err(|error| super::not_text(&name, error.as_bytes(), error.utf8_error().valid_up_to()))
@@ -46,13 +47,16 @@ pub(super) fn invocation(program: impl AsRef<OsStr>, timeout: Duration) -> Invoc
     invocation
 }
 
-/// Runs a program to its successful end.
+/// Runs a program to its successful end. `purpose` says for what it runs, for the history.
 ///
 /// # Errors
 /// The reason why it did not start or how it ended, with the end of its error output.
-pub(super) fn run(invocation: &Invocation) -> Result<Output, String> {
+pub(super) fn run(session: &Session, purpose: &str, invocation: &Invocation) -> Result<Output, String> {
     let cancel = Cancel::new(signals::raised());
-    let finished = kilter_process::run(invocation, Some(cancel)).map_err(|error| {
+    let begun = Instant::now();
+    let result = kilter_process::run(invocation, Some(cancel));
+    session.early_processes.add(purpose, invocation, &result, begun.elapsed());
+    let finished = result.map_err(|error| {
         let text = error.with_sources();
         let no_program = text.contains("it is not a program");
         if no_program { format!("{text}; if it is not a program: chmod a-x") } else { text }

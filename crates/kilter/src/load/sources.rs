@@ -521,7 +521,7 @@ impl SecretsFrom<'_> {
         invocation.stdin = Some(content);
         invocation.stdout = Capture::AtMost(LARGEST_SECRET);
         invocation.stderr = Capture::Last(2048);
-        let finished = executable::run(&invocation);
+        let finished = executable::run(self.session, "secret", &invocation);
         finished.map(|finished| finished.stdout.bytes).map_err(|why| format!("{program} {}: {why}", file.display()))
     }
 
@@ -531,6 +531,6 @@ impl SecretsFrom<'_> {
         let mut invocation = executable::invocation(program.as_str(), self.timeout);
         invocation.args = args.iter().map(|arg| arg.as_str().into()).collect();
         invocation.stdout = Capture::AtMost(LARGEST_SECRET);
-        executable::run(&invocation).map(|finished| finished.stdout.bytes)
+        executable::run(self.session, "secret", &invocation).map(|finished| finished.stdout.bytes)
     }
 }

@@ -24,6 +24,7 @@ use kilter_runtime::{Event, Mode, Prepared, Report, ResourceReport, SealingKey, 
 use rustc_hash::FxHashSet;
 use serde_json::{Value as Json, json};
 
+use crate::early_processes::EarlyProcesses;
 use crate::output;
 use crate::run_inputs::{ManifestLines, RunInputs};
 use crate::session::Session;
@@ -93,6 +94,7 @@ pub(crate) struct Recorder {
     open: Option<OpenRun>,
     queue: Vec<QueuedEvent>,
     processes: RecordedProcesses,
+    early_processes: EarlyProcesses,
     /// Resources without a success: their declarations are not in effect yet.
     unsettled: HashSet<(EcoString, EcoString)>,
     flushed_at: Instant,
@@ -145,6 +147,7 @@ impl Recorder {
             open: None,
             queue: Vec::new(),
             processes: RecordedProcesses::default(),
+            early_processes: session.early_processes.clone(),
             unsettled: HashSet::new(),
             flushed_at: Instant::now(),
             failure: None,
@@ -440,6 +443,7 @@ impl Recorder {
             run.intents.settle(&id);
         }
         let is_corrective = outcome["corrective"].as_bool().filter(|_| self.open.is_some());
+        self.queue_early_processes(report.status);
         self.queue(EventKind::Outcome, Some(&report.reference), outcome);
         self.queue_processes(report);
         is_corrective

@@ -44,6 +44,16 @@ pub(super) fn add_numbers(report: &ResourceReport, outcome: &mut Json) {
 }
 
 impl Recorder {
+    /// Records the processes before the first resource, once a resource has changed or failed.
+    pub(super) fn queue_early_processes(&mut self, status: Status) {
+        if !is_recorded(status) {
+            return;
+        }
+        for record in self.early_processes.take().iter() {
+            self.queue(EventKind::Process, None, body(record));
+        }
+    }
+
     /// Records the processes of a resource that was changed or refreshed, or has failed.
     pub(super) fn queue_processes(&mut self, report: &ResourceReport) {
         if !is_recorded(report.status) {
@@ -59,7 +69,10 @@ impl Recorder {
 
 fn body(record: &ProcessRecord) -> Json {
     let mut body = Map::new();
-    body.insert("number".into(), record.number.into());
+    match &record.subject {
+        Some(purpose) if record.number == 0 => body.insert("for".into(), purpose.as_str().into()),
+        _ => body.insert("number".into(), record.number.into()),
+    };
     body.insert("argv".into(), record.argv.iter().map(|word| word.as_str()).collect());
     match &record.end {
         ProcessEnd::Code(code) => body.insert("exit".into(), (*code).into()),

@@ -284,3 +284,38 @@ else:
     let shown = place.run(&["history", "show", "last"]).stdout;
     assert!(shown.contains("    processes: see word[a]\n"), "{shown}");
 }
+
+#[test]
+fn programs_before_the_first_resource_are_recorded_with_the_first_change() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("facts")).unwrap();
+    let manifest = "#!/bin/sh\necho 'resources: {file: {DIR/a: {content: {sensitive: \
+         {command: [echo, planted-secret]}}, mode: \"0600\"}, DIR/b: {content: \"${facts.cats}\"}}}'\n";
+    let manifest = manifest.replace("DIR", &place.path().display().to_string());
+    for (name, text) in [("site", manifest.as_str()), ("facts/pets", "#!/bin/sh\necho cats=3\n")] {
+        place.file(name, text);
+        std::fs::set_permissions(place.path().join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let early = || {
+        let events = lines(&place.run(&["history", "show", "last", "--format", "json"]));
+        assert!(events.iter().all(|event| !event.to_string().contains("planted-secret\\n")), "{events:?}");
+        let early = events.into_iter().filter(|event| event["kind"] == "process" && event["resource"].is_null());
+        let mut all: Vec<(String, Json, Json)> =
+            early.map(|one| (one["for"].to_string(), one["argv"][0].clone(), one["exit"].clone())).collect();
+        all.sort_by_key(|one| one.0.clone());
+        all
+    };
+    let apply = || place.run(&["apply", "site", "--facts-dir", "facts"]);
+    let ended = apply();
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    let expected = [("\"fact\"", "DIR/facts/pets"), ("\"manifest\"", "DIR/site"), ("\"secret\"", "echo")]
+        .map(|(purpose, program)| (purpose.to_owned(), json!(program), json!(0)));
+    assert_eq!(early(), expected);
+    let runs = lines(&place.run(&["history", "--format", "json"])).len();
+    assert_eq!((apply().code, lines(&place.run(&["history", "--format", "json"])).len()), (0, runs));
+    std::fs::remove_file(place.path().join("b")).unwrap();
+    assert_eq!((apply().code, early().len()), (0, 3));
+    let shown = place.run(&["history", "show", "last", "--processes"]).stdout;
+    assert!(shown.contains("    ran DIR/site for a manifest: exit code 0 ("), "{shown}");
+    assert!(!place.run(&["history", "show", "last"]).stdout.contains("for a manifest"));
+}

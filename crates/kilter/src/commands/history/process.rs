@@ -25,7 +25,8 @@ pub(super) fn shown(event: &HistoryEvent) -> String {
     let end = end(body);
     let end = if body["exit"] == 0 && body["cut_short"].is_null() { end } else { styled(FAILED, end) };
     let duration = styled(FAINT, format!("({} ms)", body["duration_ms"].as_u64().unwrap_or_default()));
-    let mut text = format!("    ran {}: {end} {duration}\n", visible(&command(body)));
+    let purpose = body["for"].as_str().map(|purpose| format!(" for a {}", visible(purpose))).unwrap_or_default();
+    let mut text = format!("    ran {}{purpose}: {end} {duration}\n", visible(&command(body)));
     for stream in ["stdout", "stderr"] {
         for line in body[stream].as_str().unwrap_or_default().lines() {
             text += &format!("      {}\n", styled(FAINT, format!("{stream} | {}", visible(line))));
@@ -91,7 +92,11 @@ fn messages(body: &Json) -> impl Iterator<Item = Message> {
 pub(super) fn as_messages(event: &HistoryEvent) -> Vec<Message> {
     let body = &event.body;
     let resource = event.resource.as_ref().map(|(type_name, title)| format!("{type_name}[{title}]"));
-    let name = format!("{}#{}", resource.unwrap_or_default(), number(event).unwrap_or_default());
+    // A process before the first resource has a purpose in place of a resource and a number.
+    let name = match (resource, number(event)) {
+        (Some(resource), Some(number)) => format!("{resource}#{number}"),
+        _ => body["for"].as_str().unwrap_or_default().to_owned(),
+    };
     let mut all = vec![Message::new("spawn", json!({ "path": body["argv"][0], "args": body["argv"] }))];
     for stream in ["stdout", "stderr"] {
         let lines = body[stream].as_str().unwrap_or_default().split_inclusive('\n');

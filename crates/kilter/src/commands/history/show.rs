@@ -93,7 +93,7 @@ impl RunView {
     }
 
     fn process(&mut self, event: &HistoryEvent) -> String {
-        if !self.shows_processes && !self.is_failed {
+        if !self.shows_processes && (!self.is_failed || event.resource.is_none()) {
             return String::new();
         }
         if let (Some(number), Some((type_name, title))) = (process::number(event), &event.resource) {

@@ -1,5 +1,5 @@
 //! Writes a million events, and reads the changes of one resource: `cargo run --profile bench -p kilter-history
-//! --example history_bench`.
+//! --example history_bench`. An argument sets another number of events.
 //!
 //! It prints the time of the writes, the size of the database, and the time of the read.
 
@@ -9,7 +9,7 @@ use std::time::Instant;
 use kilter_history::{EventKind, History, NewEvent, ResourceKey, Selection};
 use serde_json::json;
 
-/// Number of events.
+/// Number of events, unless an argument says otherwise.
 const EVENTS: usize = 1_000_000;
 
 /// Number of resources.
@@ -19,6 +19,7 @@ const RESOURCES: usize = 10_000;
 const TRANSACTION: usize = 1000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let events: usize = std::env::args().nth(1).map_or(Ok(EVENTS), |number| number.parse())?;
     let directory = tempfile::tempdir()?;
     let mut history = History::open(directory.path())?;
     let mut batch = history.batch()?;
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     batch.commit()?;
     let titles: Vec<String> = (0..RESOURCES).map(|at| format!("/srv/shop/file-{at}")).collect();
     let begun = Instant::now();
-    for first in (0..EVENTS).step_by(TRANSACTION) {
+    for first in (0..events).step_by(TRANSACTION) {
         let mut batch = history.batch()?;
         for at in first..first + TRANSACTION {
             let title = titles[at % RESOURCES].as_str();
@@ -42,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         batch.commit()?;
     }
-    println!("{EVENTS} events: {:.2} s, {} MB", begun.elapsed().as_secs_f64(), history.size() >> 20);
+    println!("{events} events: {:.2} s, {} MB", begun.elapsed().as_secs_f64(), history.size() >> 20);
     drop(history);
     let begun = Instant::now();
     let history = History::read(directory.path())?.ok_or("the history is gone")?;

@@ -211,6 +211,9 @@ impl<'hold> ReconcileLoop<'hold> {
         }
         // The manifest may have changed between the read and the start of the watch.
         self.reading = Reading::begun();
+        // The manifest may have errors already at the start, if an older one is held.
+        self.reading.outdated = self.hold.declared.outdated();
+        self.reading.is_wrong = self.reading.outdated.is_some();
         self.reading.read_again_after(self.hold.declared.reread_interval(), now);
         self.quiet_at = None;
     }

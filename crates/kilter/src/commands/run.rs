@@ -46,7 +46,7 @@ use crate::{output, providers, sd_notify, signals};
 use collected::{SourceOfCollected, keep};
 use observer::{Outside, TRIM_THRESHOLD, Watching};
 use servers::{listen, status_server};
-use source::RunManifests;
+use source::{FirstRead, PREVIOUS_IS_USED, RunManifests};
 
 /// Default time without activity until the run counts as converged.
 const QUIET: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     let noted = InputFiles::default();
     let fallback = session.state_dir_if_any();
     let manifests = RunManifests::new(args, session, fallback.as_deref(), &registry, pull.as_ref());
-    let (mut loaded, version) = manifests.first(&noted)?;
+    let mut first = manifests.first(&noted)?;
     let pass = pass(args);
     // The lock stays over all reloads, so that no other run can start in between.
     let _lock = pass.lock(session)?;
@@ -76,7 +76,7 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
         .clone()
         .filter(|_| pass.mode == Mode::Apply)
         .map(|state_dir| Keeper::new(state_dir, Arc::clone(&session.world)));
-    keep(keeper.as_ref(), &mut loaded);
+    keep(keeper.as_ref(), &mut first.loaded);
     let window = Arc::new(StatusHandle::default());
     let server =
         Server::new().map_err(|error| output::fail(format_args!("cannot serve the state of this run: {error}")))?;
@@ -120,9 +120,9 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
         stale: Cell::default(),
         recorder: RefCell::default(),
     };
-    manifests.mark_good(version.as_ref());
-    keeping.report_stale(SourceOfCollected::of(&loaded).stale(session.world.as_ref(), false));
-    let report = keeping.until_the_end(loaded, version, noted).map_err(fail)?;
+    manifests.mark_good(first.version.as_ref());
+    keeping.report_stale(SourceOfCollected::of(&first.loaded).stale(session.world.as_ref(), false));
+    let report = keeping.until_the_end(first, noted).map_err(fail)?;
     let exit = conclude(&report, pass, session);
     Ok(if is_lost.get() { Exit::Failed } else { exit })
 }
@@ -188,12 +188,7 @@ impl<'env, 'r> RunSession<'env, 'r> {
     }
 
     /// Holds the declared state over all edits until the end.
-    fn until_the_end(
-        &'env self,
-        loaded: Loaded,
-        version: Option<PulledVersion>,
-        noted: InputFiles,
-    ) -> Result<Report, RunError> {
+    fn until_the_end(&'env self, first: FirstRead, noted: InputFiles) -> Result<Report, RunError> {
         let (sender, stop) = channel();
         std::thread::scope(|scope| {
             // The thread ends with the sender.
@@ -201,27 +196,27 @@ impl<'env, 'r> RunSession<'env, 'r> {
             self.manifests.start_fetches(scope, stop);
             // A read that is still running at the end is of no use.
             let _ends = EndsPrograms;
-            self.hold(scope, loaded, version, noted)
+            self.hold(scope, first, noted)
         })
     }
 
     fn hold<'scope>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
-        loaded: Loaded,
-        version: Option<PulledVersion>,
+        first: FirstRead,
         noted: InputFiles,
     ) -> Result<Report, RunError>
     where
         'r: 'scope,
     {
         let args = self.args;
+        let FirstRead { loaded, version, wrong } = first;
         let collected = SourceOfCollected::of(&loaded);
         let (prepared, held) = HeldInputs::of(loaded);
         self.session.set_inputs(held.inputs.clone());
         self.recorder.replace(Recorder::of(self.session, &prepared, self.options.mode, OnFailure::Continue));
         let mut declared =
-            Manifests { keeping: self, scope, held, version, noted, read: None, wrong: None, same_at: None, collected };
+            Manifests { keeping: self, scope, held, version, noted, read: None, wrong, same_at: None, collected };
         let paused = self.outside.status_server.and_then(StatusServer::paused);
         let socket = crate::status_server::path(self.outside.state_dir.path());
         let hold = Hold {
@@ -456,7 +451,7 @@ impl Manifests<'_, '_, '_> {
         // A signal ends the read and the run.
         if !is_known && signals::exit().is_none() {
             said.lines.iter().for_each(output::line);
-            output::warning("kilter uses the previous manifest until this one is corrected");
+            output::warning(PREVIOUS_IS_USED);
         }
         self.wrong = Some(said);
     }

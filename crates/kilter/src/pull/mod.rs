@@ -205,11 +205,6 @@ impl Pull {
         self.store.marker()
     }
 
-    /// Makes the run read the manifests again.
-    pub(crate) fn request_read(&self) {
-        self.store.touch();
-    }
-
     /// Records that the manifests of a version are valid.
     pub(crate) fn mark_good(&self, version: &PulledVersion) {
         let mut progress = self.progress();

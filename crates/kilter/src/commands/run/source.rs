@@ -14,10 +14,14 @@ use crate::cli::{ManifestArgs, RunArgs};
 use crate::commands::pulled::fetch;
 use crate::exit::Exit;
 use crate::load::{self, ErrorFormat, Input, InputFiles, Loaded};
+use crate::output::BufferedLines;
 use crate::pull::{Pull, PulledVersion, StoreKind, first_delay};
 use crate::render::status::holding_source;
 use crate::session::Session;
 use crate::{output, signals};
+
+/// Warning about a manifest with errors.
+pub(super) const PREVIOUS_IS_USED: &str = "kilter uses the previous manifest until this one is corrected";
 
 /// Manifests of a run.
 pub(super) struct RunManifests<'a> {
@@ -30,6 +34,15 @@ pub(super) struct RunManifests<'a> {
     pull: Option<&'a (Pull, Duration)>,
     /// Failure of the source that was reported last.
     failure: Mutex<Option<SourceFailure>>,
+}
+
+/// Manifests that a run holds at its start.
+pub(super) struct FirstRead {
+    pub(super) loaded: Loaded,
+    /// Version of the source.
+    pub(super) version: Option<PulledVersion>,
+    /// Errors of the newest version, if an older one is held.
+    pub(super) wrong: Option<BufferedLines>,
 }
 
 /// Opens the source of a run, with at least one version, and returns it with the time until the first fetch. Without a
@@ -136,23 +149,24 @@ impl<'a> RunManifests<'a> {
         load::load(self.session, input, ErrorFormat::People, self.registry)
     }
 
-    /// Reads the manifests at the start. If the newest version has errors, it reads the last one without errors. The run
-    /// then reads the newest one again, and reports the errors.
+    /// Reads the manifests at the start. If the newest version has errors, it reads the last one without errors.
     ///
     /// # Errors
     /// If there is no version without errors; reported.
-    pub(super) fn first(&self, noted: &InputFiles) -> Result<(Loaded, Option<PulledVersion>), Exit> {
+    pub(super) fn first(&self, noted: &InputFiles) -> Result<FirstRead, Exit> {
         let Some((pull, good)) = self.pull().and_then(|pull| Some((pull, pull.fallback()?))) else {
-            return self.load(noted);
+            let (loaded, version) = self.load(noted)?;
+            return Ok(FirstRead { loaded, version, wrong: None });
         };
         let (loaded, said) = output::buffered(|| self.load(noted));
-        if loaded.is_err() && signals::exit().is_none() {
-            let (loaded, version) = self.load_version(pull, good.clone(), noted)?;
-            pull.request_read();
-            return Ok((Loaded { read_at: good.at, ..loaded }, version));
-        }
         said.lines.iter().for_each(output::line);
-        loaded
+        if loaded.is_err() && signals::exit().is_none() {
+            output::warning(PREVIOUS_IS_USED);
+            let at = good.at;
+            let (loaded, version) = self.load_version(pull, good, noted)?;
+            return Ok(FirstRead { loaded: Loaded { read_at: at, ..loaded }, version, wrong: Some(said) });
+        }
+        loaded.map(|(loaded, version)| FirstRead { loaded, version, wrong: None })
     }
 
     /// Records that the manifests of a version are valid.

@@ -52,7 +52,7 @@ impl OfflineServiceProvider {
     /// Returns the output of a systemctl that reads.
     fn read(&self, cx: &Context<'_>, args: &[&str]) -> Result<String, ProviderError> {
         let systemctl = self.systemctl(args).captured(MAX_OUTPUT_BYTES).deadline(DEADLINE);
-        let output = self.runner.run(&systemctl, tool::cancel(cx));
+        let output = tool::start(&*self.runner, cx, &systemctl, tool::RecordedPart::Errors);
         Ok(output.map_err(|error| ProviderError::new(error.with_sources()))?.stdout.text().into_owned())
     }
 

@@ -108,6 +108,8 @@ pub enum Preference {
     /// It has no special rank.
     #[default]
     Normal,
+    /// All other suitable ones precede it, external ones too.
+    Last,
     /// Only resources that name the provider use it, for example because it has other names for the same type. It is
     /// the provider of a type that has no other.
     NamedOnly,

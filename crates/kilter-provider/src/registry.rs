@@ -17,8 +17,8 @@ const ON_NO_MACHINE: [&str; 3] = ["noop", "notify", "value"];
 /// Providers of a program, by type. A type may have several providers.
 ///
 /// A resource gets the provider named in its manifest, otherwise a suitable one. A default provider comes
-/// first, then a built-in one, then [external](Provider::is_external) ones. Several external providers have no
-/// order of preference. Providers that are [named only](Preference::NamedOnly) come last, suitable or not.
+/// first, then a built-in one, then [external](Provider::is_external) ones, then a [last](Preference::Last) one. Several
+/// external providers have no order of preference. Providers that are [named only](Preference::NamedOnly) come last, suitable or not.
 #[derive(Clone, Default)]
 pub struct Registry {
     providers: Vec<Arc<dyn Provider>>,
@@ -285,7 +285,8 @@ impl Registry {
         };
         let unnamed = those(providers, &|provider| provider.preference() != Preference::NamedOnly);
         let suitable = those(&unnamed, &|provider| provider.suitable().is_suitable());
-        let default = those(&suitable, &|provider| provider.preference() == Preference::Default);
+        let earlier = those(&suitable, &|provider| provider.preference() != Preference::Last);
+        let default = those(&earlier, &|provider| provider.preference() == Preference::Default);
         let own = those(&default, &|provider| !provider.is_external());
         let is_one_of_many = own.len() > 1 && own.iter().all(|&at| self.providers[at].is_external());
         match is_one_of_many && self.providers[own[0]].suitable().is_suitable() {
@@ -481,6 +482,15 @@ mod tests {
         assert_eq!(chosen(&[unsuitable(own("a")), named_only(script("s"))]), ["a"]);
         assert_eq!(chosen(&[unsuitable(own("a")), named_only(script("s")), script("r")]), ["r"]);
         assert_eq!(chosen(&[named_only(script("s"))]), ["s"]);
+    }
+
+    #[test]
+    fn last_provider_is_chosen_if_no_other_is_suitable() {
+        let unsuitable = |one: Made| Made { suitability: Suitability::Unsuitable("no".into()), ..one };
+        let last = |one: Made| Made { preference: Preference::Last, ..one };
+        assert_eq!(chosen(&[unsuitable(own("a")), last(own("b"))]), ["b"]);
+        assert_eq!(chosen(&[unsuitable(own("a")), last(own("b")), script("s")]), ["s"]);
+        assert_eq!(chosen(&[unsuitable(own("a")), unsuitable(last(own("b")))]), ["a"]);
     }
 
     #[test]

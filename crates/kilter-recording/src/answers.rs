@@ -159,6 +159,7 @@ impl Recordable for Preference {
         match self {
             Preference::Default => true.into(),
             Preference::Normal => Json::Null,
+            Preference::Last => "last".into(),
             Preference::NamedOnly => false.into(),
         }
     }
@@ -167,6 +168,7 @@ impl Recordable for Preference {
         Some(match json {
             Json::Bool(true) => Preference::Default,
             Json::Bool(false) => Preference::NamedOnly,
+            Json::String(_) => Preference::Last,
             _ => Preference::Normal,
         })
     }

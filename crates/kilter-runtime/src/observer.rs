@@ -139,6 +139,8 @@ pub enum Event<'a> {
         why: &'a str,
         /// Maximum duration.
         longest: Option<std::time::Duration>,
+        /// True if it ends with the command named by the reason.
+        is_loan: bool,
     },
     /// The run was resumed.
     Resumed,

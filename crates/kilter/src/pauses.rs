@@ -122,6 +122,7 @@ impl Pauses {
         (!lasting.is_empty()).then(|| Pause {
             longest: longest.map(|until| Duration::from_millis(until - now)),
             why: whys.join("; ").into(),
+            is_loan: false,
         })
     }
 

@@ -36,8 +36,8 @@ impl Manager {
                 self.conditions.clone_from(conditions);
                 sd_notify::notify(&[NotifyState::Status(&self.status())])
             }
-            Event::Paused { why, longest } => {
-                self.paused = Some(paused(why, *longest));
+            Event::Paused { why, longest, is_loan } => {
+                self.paused = Some(paused(why, *longest, *is_loan));
                 // A run that starts paused would otherwise never become ready.
                 sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&self.status())])
             }

@@ -9,8 +9,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State};
 use kilter_process::Invocation;
 use kilter_provider::{
-    Context, Insync, Level, Mode, Provider, ProviderError, Query, Suitability, ValidationError, Wanted,
-    redacted_outcome,
+    Context, Insync, Level, Mode, Preference, Provider, ProviderError, Query, Refresh, Suitability, ValidationError,
+    Wanted, redacted_outcome,
 };
 
 use super::{schema, unit};
@@ -108,13 +108,18 @@ fn state(name: &EcoString, file: &str) -> State {
 }
 
 impl Provider for OfflineServiceProvider {
-    crate::builtin::describe!("service", "offline", schema::offline, []);
+    crate::builtin::describe!("service", "offline", schema::offline, [refresh]);
 
     fn suitable(&self) -> Suitability {
         if self.booted.is_dir() {
             return Suitability::Unsuitable("systemd runs: the provider `systemd` is for this system".into());
         }
         tool::installed(&["systemctl"], None)
+    }
+
+    /// A script for another init system precedes it.
+    fn preference(&self) -> Preference {
+        Preference::Last
     }
 
     fn validate(&self, name: &str, _: &Attributes, _: &[&str]) -> Vec<ValidationError> {
@@ -154,6 +159,17 @@ impl Provider for OfflineServiceProvider {
             "ensure" => Insync::Same,
             _ => super::enable_insync(attribute, is, should),
         }
+    }
+}
+
+/// No unit runs here, so that a refresh has no effect, as for a stopped unit.
+impl Refresh for OfflineServiceProvider {
+    fn refresh(&self, _: &Context<'_>, _: Wanted<'_>) -> Outcome {
+        Outcome::done()
+    }
+
+    fn acts_on_refresh(&self, _: &State, _: &Attributes) -> bool {
+        false
     }
 }
 

@@ -47,17 +47,17 @@ const OFFLINE_DESC: &str = "\
 Units of systemd on a system that does not run, such as an image or a container without systemd.
 
 kilter manages `enable` by `systemctl --root=/`. It neither starts nor stops units: it accepts `ensure`, warns, and does \
-not compare it. There are no refreshes.";
+not compare it. A refresh has no effect.";
 
 pub(super) fn schema() -> TypeSchema {
-    attributes(DESC).features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter])
+    described(DESC)
 }
 
 pub(super) fn offline() -> TypeSchema {
-    attributes(OFFLINE_DESC).features(&[Feature::CustomInsync, Feature::SimpleGetFilter])
+    described(OFFLINE_DESC)
 }
 
-fn attributes(desc: &str) -> TypeSchema {
+fn described(desc: &str) -> TypeSchema {
     TypeSchema::new("service", desc)
         .attribute("name", "String[1]", Behaviour::Namevar, "Unit; `.service` is optional.")
         .attribute(
@@ -92,4 +92,5 @@ fn attributes(desc: &str) -> TypeSchema {
              restart. kilter restarts a unit that cannot reload.",
         )
         .autorequire("file", FILES)
+        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter])
 }

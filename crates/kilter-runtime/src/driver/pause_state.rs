@@ -12,6 +12,8 @@ pub struct Pause {
     pub longest: Option<Duration>,
     /// Reason, as the requester wrote it.
     pub why: EcoString,
+    /// True if it ends with the command named by the reason, to which the state directory is lent.
+    pub is_loan: bool,
 }
 
 /// Pause in a status snapshot.

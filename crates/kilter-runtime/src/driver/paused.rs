@@ -12,7 +12,7 @@ use crate::observer::Event;
 impl Driver<'_, '_, '_, '_> {
     /// Starts nothing new. Returns true if the run was paused already; the new request then replaces the earlier
     /// one.
-    pub(super) fn pause(&mut self, Pause { longest, why }: &Pause) -> bool {
+    pub(super) fn pause(&mut self, Pause { longest, why, is_loan }: &Pause) -> bool {
         let Some(holder) = &mut self.holder else { return false };
         let was_paused = holder.paused.is_some();
         let until = longest.map(|longest| Timestamp(self.now.0.saturating_add(millis(longest))));
@@ -24,7 +24,7 @@ impl Driver<'_, '_, '_, '_> {
         self.machine.input(self.now, Input::Pause);
         self.workers.pause(true);
         self.return_changes();
-        self.observer.event(Event::Paused { why, longest: *longest });
+        self.observer.event(Event::Paused { why, longest: *longest, is_loan: *is_loan });
         was_paused
     }
 

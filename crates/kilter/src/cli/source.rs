@@ -11,8 +11,8 @@ use super::SOURCE;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = SOURCE)]
 pub(crate) struct SourceArgs {
-    /// Fetch the manifests from a git repository, written git+https://HOST/PATH, git+ssh://[USER@]HOST/PATH or
-    /// git+file:///PATH, or from a directory with a file SHA256SUMS
+    /// Fetch the manifests from a git repository, written `git+https://HOST/PATH`, `git+ssh://[USER@]HOST/PATH` or
+    /// `git+file:///PATH`, or from a directory with a file SHA256SUMS
     #[arg(long, value_name = "SOURCE", conflicts_with = "manifests", value_hint = clap::ValueHint::DirPath)]
     pub(crate) from: Option<String>,
     /// Branch or tag of the repository

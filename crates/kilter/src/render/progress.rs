@@ -171,7 +171,7 @@ impl Observer for Progress {
             | Event::StatusSocketChanged => {}
             Event::Rewatched { count: 1 } => self.print_styled(FAINT, "1 resource is watched again"),
             Event::Rewatched { count } => self.print_styled(FAINT, &format!("{count} resources are watched again")),
-            Event::Paused { why, longest } => self.print_styled(CHANGED, &paused(why, longest)),
+            Event::Paused { why, longest, is_loan } => self.print_styled(CHANGED, &paused(why, longest, is_loan)),
             Event::Resumed => self.print_styled(CHANGED, "resumed: delayed calls start"),
             Event::Reloading => self.print_styled(FAINT, "the manifest has changed: reloading"),
             Event::Interrupted { in_flight, fate } => self.print_line(&styled(FAILED, interrupted(in_flight, fate))),
@@ -205,7 +205,10 @@ pub(crate) fn interrupted(in_flight: usize, fate: InFlight) -> String {
 }
 
 /// Returns the message about a pause, with its duration and reason.
-pub(crate) fn paused(why: &str, longest: Option<Duration>) -> String {
+pub(crate) fn paused(why: &str, longest: Option<Duration>, is_loan: bool) -> String {
+    if is_loan {
+        return format!("lent to {}: nothing new starts until it ends", visible(why));
+    }
     let why = if why.is_empty() { String::new() } else { format!(" ({})", visible(why)) };
     match longest {
         Some(longest) => format!("paused for {} s at most{why}: nothing new starts", longest.as_secs_f64()),

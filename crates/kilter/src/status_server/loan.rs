@@ -74,9 +74,10 @@ impl StatusShared {
     pub(super) fn effective_pause(&self) -> Option<Pause> {
         let stored = self.pauses().as_one();
         let Some(by) = self.borrower().clone() else { return stored };
+        let is_loan = stored.is_none();
         let whys = stored.into_iter().map(|stored| stored.why).filter(|why| !why.is_empty());
         let whys: Vec<EcoString> = whys.chain([by]).collect();
-        Some(Pause { longest: None, why: whys.join("; ").into() })
+        Some(Pause { longest: None, why: whys.join("; ").into(), is_loan })
     }
 
     /// Waits until no call is in flight, and releases the locks; none if the client has closed the connection.

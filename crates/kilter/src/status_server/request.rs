@@ -50,7 +50,7 @@ impl StatusRequest {
                     Json::Null => "",
                     given => given.as_str().ok_or(USAGE)?,
                 };
-                Ok(StatusRequest::Pause(Pause { longest, why: why.into() }, json["by"].clone()))
+                Ok(StatusRequest::Pause(Pause { longest, why: why.into(), is_loan: false }, json["by"].clone()))
             }
             (Some("lend"), _) => {
                 let by = json["by"].as_str().unwrap_or("unknown").chars().take(200).collect();
@@ -94,7 +94,7 @@ mod tests {
             StatusRequest::parse("{\"request\": \"pause\"}"),
             Ok(StatusRequest::Pause(Pause::default(), Json::Null))
         );
-        let pause = Pause { longest: Some(Duration::from_millis(1500)), why: "backup".into() };
+        let pause = Pause { longest: Some(Duration::from_millis(1500)), why: "backup".into(), is_loan: false };
         assert_eq!(
             StatusRequest::parse("{\"request\": \"pause\", \"for_ms\": 1500, \"why\": \"backup\"}"),
             Ok(StatusRequest::Pause(pause, Json::Null))

@@ -102,6 +102,9 @@ fn run_waits_for_the_command_and_survives_its_death() {
     wait("the event", || status(&place)["counts"]["under_way"] == 1);
     let paused = status(&place)["paused"]["why"].clone();
     assert!(paused.as_str().is_some_and(|why| why.starts_with("kilter apply by ")), "{paused}");
+    let told = place.run(&["status"]).stdout;
+    assert!(told.contains("lent to kilter apply by ") && told.contains("nothing new starts until it ends"), "{told}");
+    assert_eq!(running.told("lent to kilter apply by "), 1);
     // A resume ends pauses, but not the loan.
     assert_eq!(place.run(&["resume", "--all"]).code, 0);
     assert!(status(&place)["paused"].is_object());

@@ -60,7 +60,7 @@ pub(crate) fn event(event: &Event<'_>, is_corrective: Option<bool>) -> Option<Js
             json!({"event": "declared_unwatched", "why": why, "every_ms": ms(*every)})
         }
         Event::Rewatched { count } => json!({"event": "rewatched", "resources": count}),
-        Event::Paused { why, longest } => json!({"event": "paused", "why": why, "longest_ms": longest.map(ms)}),
+        Event::Paused { why, longest, .. } => json!({"event": "paused", "why": why, "longest_ms": longest.map(ms)}),
         Event::Resumed => json!({"event": "resumed"}),
         Event::Reloading => json!({"event": "reloading"}),
         Event::Interrupted { in_flight, .. } => json!({"event": "interrupted", "in_flight": in_flight}),

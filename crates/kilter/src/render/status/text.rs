@@ -140,6 +140,10 @@ fn texts_unescaped(json: &Json) -> Vec<&str> {
 /// Returns the message about a pause, with its reason.
 fn pause(json: &Json) -> String {
     let paused = &json["paused"];
+    if let Some(command) = paused["why"].as_str().filter(|_| paused["pauses"].as_array().is_some_and(Vec::is_empty)) {
+        let time = long(&paused["for_ms"]);
+        return format!("lent to {} for {time}: nothing new starts until it ends", visible(command));
+    }
     let mut text = format!("paused for {}", long(&paused["for_ms"]));
     if let Some(why) = paused["why"].as_str() {
         text += &format!(" ({})", visible(why));

@@ -47,7 +47,13 @@ const OFFLINE_DESC: &str = "\
 Units of systemd on a system that does not run, such as an image or a container without systemd.
 
 kilter manages `enable` by `systemctl --root=/`. It neither starts nor stops units: it accepts `ensure`, warns, and does \
-not compare it. A refresh has no effect.";
+not compare it. A refresh has no effect.
+
+```yaml
+resources:
+  service[nginx]: {enable: true}
+  service[apt-daily.timer]: {enable: false}
+```";
 
 pub(super) fn schema() -> TypeSchema {
     described(DESC)

@@ -1,6 +1,7 @@
 //! Preparation of a run from the manifests of a command line.
 
 mod check;
+mod content;
 mod diagnostics;
 mod executable;
 mod for_host;

@@ -16,6 +16,7 @@ use kilter_process::Capture;
 use kilter_process::trust::TrustedFile;
 use kilter_provider::Registry;
 
+use super::content::{self, content_name};
 use super::recorded::RecordedSource;
 use super::{InputFiles, executable};
 use crate::collected::Collected;
@@ -33,15 +34,6 @@ const LARGEST_ENCRYPTED: usize = 2 * LARGEST_SECRET;
 
 /// Maximum size of the content of a file that a value names, in bytes.
 const LARGEST_CONTENT: u64 = 64 << 20;
-
-/// Begin of the name of a content among the included texts.
-const CONTENT: &str = "content of ";
-
-/// Begin of a text that stands for a content in UTF-8.
-const TEXT: &str = "text:";
-
-/// Begin of a text that stands for a content in base64.
-const BASE64: &str = "base64:";
 
 /// Types of a registry.
 pub(crate) struct Types<'r>(pub(crate) &'r Registry);
@@ -232,14 +224,14 @@ impl Loader for LiveIncludes<'_> {
     fn content(&self, from: &str, path: &str) -> Result<Value, String> {
         let key = (EcoString::from(from), content_name(path));
         if let Some(known) = self.taken.borrow().get(&key) {
-            return decoded(known);
+            return content::decoded(known);
         }
         let RecordedSource(source) = self.session.record.record_or_replay(
             "content",
             || serde_json::json!([from, path]),
             || self.read_content(from, path).map(RecordedSource),
         )?;
-        let value = decoded(&source);
+        let value = content::decoded(&source);
         self.taken.borrow_mut().insert(key, source);
         value
     }
@@ -297,7 +289,7 @@ impl LiveIncludes<'_> {
     fn read_content(&self, from: &str, path: &str) -> Result<Source, String> {
         let (file, opened) = self.open(from, path)?;
         let bytes = super::bounded(&file, &opened, LARGEST_CONTENT)?;
-        Ok(encoded(file.display().to_string(), bytes))
+        Ok(content::encoded(file.display().to_string(), bytes))
     }
 
     /// Opens a file, which is an input of the manifests from now on.
@@ -354,7 +346,7 @@ impl Loader for KnownIncludes<'_> {
 
     fn content(&self, from: &str, path: &str) -> Result<Value, String> {
         let found = self.0.get(&(from.into(), content_name(path)));
-        decoded(found.ok_or_else(|| format!("the plan does not hold the content {path}, named in {from}"))?)
+        content::decoded(found.ok_or_else(|| format!("the plan does not hold the content {path}, named in {from}"))?)
     }
 
     fn collect(&self, from: &str, wanted: &Collect) -> Result<Source, String> {
@@ -370,29 +362,6 @@ impl Includes for KnownIncludes<'_> {
     fn taken(&self) -> Included {
         self.0.clone()
     }
-}
-
-/// Returns the name of a content among the included texts. The same file may also be included as a text.
-fn content_name(path: &str) -> EcoString {
-    ecow::eco_format!("{CONTENT}{path}")
-}
-
-/// Returns a text that stands for the content of a file.
-fn encoded(name: String, bytes: Vec<u8>) -> Source {
-    let text = match String::from_utf8(bytes) {
-        Ok(text) => format!("{TEXT}{text}"),
-        Err(error) => format!("{BASE64}{}", kilter_model::base64(error.as_bytes())),
-    };
-    Source::new(name, text)
-}
-
-/// Returns the content that a text stands for.
-fn decoded(source: &Source) -> Result<Value, String> {
-    if let Some(text) = source.text.strip_prefix(TEXT) {
-        return Ok(Value::from(text));
-    }
-    let bytes = source.text.strip_prefix(BASE64).and_then(kilter_model::from_base64);
-    bytes.map(|bytes| Value::Binary(bytes.into())).ok_or_else(|| "the content is damaged".to_owned())
 }
 
 /// Secrets from files, the environment and commands.

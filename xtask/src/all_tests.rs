@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all tests, from unit tests to a long run of the simulator.
 //!
-//! Many tests wait more than they compute. So the simulator, the release builds and the gates run in parallel with
-//! them, at a lower priority.
+//! Many tests wait more than they compute. So the release builds, the simulator and the gates run in parallel with
+//! them, most at a lower priority.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -161,8 +161,10 @@ struct FinishedCommand {
 }
 
 impl Beside {
-    /// Starts the simulator, and then the release builds and the gates: the measurements without noise, which are
-    /// system calls, processes, and bytes of memory per resource.
+    /// Starts the build for installation, the simulator, and the gates: the measurements without noise, which are system
+    /// calls, processes, and bytes of memory per resource.
+    ///
+    /// The build goes first, with the priority of the tests: it uses one core for minutes, and the gates wait for it.
     fn begin(root: &Path, simulation: Simulation) -> Beside {
         let (seed, graphs) = (simulation.seed.to_string(), simulation.graphs.to_string());
         let program = ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "simulate"];
@@ -174,17 +176,15 @@ impl Beside {
         }
         let root = root.to_owned();
         Beside(std::thread::spawn(move || {
-            let mut parts: Vec<FinishedCommand> =
-                commands.into_iter().map(|(name, command)| FinishedCommand::of(name, command)).collect();
+            let of = |name, command: Result<Command, String>| match command {
+                Ok(command) => FinishedCommand::of(name, command),
+                Err(why) => FinishedCommand { name, code: 1, printed: format!("error: {why}\n") },
+            };
+            let mut parts = vec![of("dist", dist::command(&root))];
+            parts.extend(commands.into_iter().map(|(name, command)| FinishedCommand::of(name, command)));
+            parts.push(of("measuring program", Ok(nice(&measure::programs(&root)))));
             let gates = measure::command(&root, &["--gates".to_owned()]);
-            for (name, command) in
-                [("dist", dist::command(&root)), ("measuring program", Ok(measure::programs(&root))), ("gates", gates)]
-            {
-                parts.push(match command {
-                    Ok(command) => FinishedCommand::of(name, nice(&command)),
-                    Err(why) => FinishedCommand { name, code: 1, printed: format!("error: {why}\n") },
-                });
-            }
+            parts.push(of("gates", gates.map(|gates| nice(&gates))));
             parts
         }))
     }

@@ -109,7 +109,8 @@ impl Binary {
         if let Some(compressed) = self.compressed.get() {
             return Ok(compressed);
         }
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+        // Level 6 takes twice the time, and saves 4 % of the bytes.
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(3));
         encoder.write_all(&self.content()?)?;
         let compressed = encoder.finish()?;
         Ok(self.compressed.get_or_init(|| compressed))

@@ -115,7 +115,7 @@ pub use timer::TimerProvider;
 pub use timezone::TimezoneProvider;
 pub use user::UserProvider;
 pub use value::ValueProvider;
-pub use vcsrepo::VcsrepoProvider;
+pub use vcsrepo::{VcsrepoProvider, is_git_reference};
 
 /// Returns the providers of all built-in types on this machine, which shares `world` with others.
 pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {

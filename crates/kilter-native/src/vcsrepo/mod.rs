@@ -25,6 +25,7 @@ use converge::Convergence;
 use found::{RemoteTarget, Target, WorkTree, changed_submodules, local_target, remote_target};
 use git::{Git, GitSource, RepositoryGit};
 use place::{CheckoutPlace, check_trust};
+pub use schema::is_git_reference;
 use schema::{DeclaredCheckout, Ensure, schema, short};
 
 /// Maximum number of file names that a difference lists.

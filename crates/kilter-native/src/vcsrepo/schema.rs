@@ -199,7 +199,7 @@ impl<'a> DeclaredCheckout<'a> {
                 "write https://HOST/PATH, ssh://USER@HOST/PATH, USER@HOST:PATH, git://HOST/PATH, file:///PATH or /PATH",
             ));
         }
-        if let Some(revision) = self.revision.filter(|revision| !is_revision(revision)) {
+        if let Some(revision) = self.revision.filter(|revision| !is_git_reference(revision)) {
             let problem = ValidationError::with("revision", format!("`{revision}` names no branch, tag or commit"));
             found.push(problem.hint("write a name such as main or v1.4.2, or the digits of a commit"));
         }
@@ -241,9 +241,10 @@ fn is_remote(name: &str) -> bool {
 }
 
 /// Returns true for a name that git accepts (git-check-ref-format(1)) and that is no option and no expression.
-fn is_revision(name: &str) -> bool {
+pub fn is_git_reference(name: &str) -> bool {
     let is_special = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
-    !name.starts_with(['-', '/'])
+    !name.is_empty()
+        && !name.starts_with(['-', '/', '+'])
         && !name.ends_with(['/', '.'])
         && !name.contains("..")
         && !name.contains("@{")
@@ -322,11 +323,29 @@ mod tests {
 
     #[test]
     fn revisions_are_names_and_no_expressions() {
-        for good in ["main", "v1.2", "feature/x", "refs/tags/v1", "1a2b3c4", "a-b_c"] {
-            assert!(is_revision(good), "{good}");
+        for good in ["main", "v1.2", "feature/x", "refs/tags/v1", "1a2b3c4", "a-b_c", "üb"] {
+            assert!(is_git_reference(good), "{good}");
         }
-        for bad in ["-f", "HEAD", "HEAD~1", "main^", "a..b", "a:b", "a b", "@{u}", "/x", "x/", "x.lock", "a/.b", "*"] {
-            assert!(!is_revision(bad), "{bad}");
+        for bad in [
+            "",
+            "+a",
+            "--upload-pack=x",
+            "a//b",
+            "-f",
+            "HEAD",
+            "HEAD~1",
+            "main^",
+            "a..b",
+            "a:b",
+            "a b",
+            "@{u}",
+            "/x",
+            "x/",
+            "x.lock",
+            "a/.b",
+            "*",
+        ] {
+            assert!(!is_git_reference(bad), "{bad}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::git::{self, GitCopy};
+use super::git::GitCopy;
 use super::store::PullStore;
 use super::{Signers, VersionOrigin};
 use crate::cli::SourceArgs;
@@ -53,7 +53,7 @@ pub(super) fn git_origin(
     max_bytes: u64,
 ) -> Result<VersionOrigin, Exit> {
     let reference = args.reference.clone();
-    if !git::is_reference(&reference) {
+    if !kilter_native::is_git_reference(&reference) {
         let hint = "write the name of a branch or a tag, such as main or v1.0";
         return Err(output::fail_with(format_args!("`{reference}` is no name of a branch or a tag (--ref)"), [hint]));
     }

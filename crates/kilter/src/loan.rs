@@ -124,15 +124,21 @@ fn attempt(state_dir: &StateDir, prepared: Option<&Prepared>, command: &str) -> 
         let lock = state_dir.hold().map_err(LockRefusal::StateDir)?;
         Ok(CommandLock { lock, _loan: loan })
     };
-    let holder = match state_dir.hold() {
+    match state_dir.hold() {
         Ok(lock) => return Ok(CommandLock { lock, _loan: None }),
-        Err(StateDirError::Locked { holder, .. }) => holder,
+        Err(StateDirError::Locked { .. }) => {}
         Err(error) => return Err(LockRefusal::StateDir(error)),
-    };
+    }
     // Another command has no socket, unless a run has lent it the directory.
     let Ok(stream) = UnixStream::connect(status_server::path(state_dir.path())) else { return hold(None) };
-    borrow(&stream, &request(state_dir.path(), prepared, command), &holder)?;
+    borrow(&stream, &request(state_dir.path(), prepared, command), &run_of(&stream))?;
     hold(Some(stream))
+}
+
+/// Returns the process of the run. A command to which it has lent the directory may hold the lock.
+fn run_of(stream: &UnixStream) -> String {
+    let run = rustix::net::sockopt::socket_peercred(stream);
+    run.map_or("unknown".to_owned(), |run| run.pid.as_raw_nonzero().to_string())
 }
 
 /// Returns the request for a loan.
@@ -161,7 +167,7 @@ fn borrow(mut stream: &UnixStream, request: &Json, holder: &str) -> Result<(), L
         }
         if !is_told && begun.elapsed() > QUIET {
             is_told = true;
-            output::line(format_args!("waiting until `kilter run` (process {holder}) has ended its running calls"));
+            output::line(format_args!("waiting until `kilter run` (process {holder}) lends the state directory"));
         }
         let mut bytes = [0; 4096];
         match stream.read(&mut bytes) {

@@ -112,7 +112,9 @@ fn run_waits_for_the_command_and_survives_its_death() {
     // The next command waits for its turn.
     let text = "resources:\n  file[DIR/c]: {content: c}\n".replace("DIR", &place.path().display().to_string());
     let mut second = Running::of(&place, &["apply", &place.file("second.yaml", text)]);
-    wait("the second command", || second.told("waiting until `kilter run`") == 1);
+    // The first command holds the lock, and the message names the run.
+    let told = format!("waiting until `kilter run` (process {})", running.id());
+    wait("the second command", || second.told(&told) == 1);
     assert!(!second.has_ended() && !exists(&place, "c"));
     drop(first);
     wait("the repair", || content(&place.path().join("a")) == "declared");

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::diagnostic::{Diagnostic, choose};
 use crate::environment::Environment;
 use crate::mismatch::mismatched;
-use crate::own::TextScope;
+use crate::text_scope::TextScope;
 use crate::tree::View;
 use crate::value::{BuildResult, Values};
 

@@ -2,6 +2,7 @@
 
 use kilter_model::Catalog;
 
+use crate::attribute_spans::AttributeSpans;
 use crate::composite::Composites;
 use crate::diagnostic::{Diagnostic, sorted};
 use crate::environment::Environment;
@@ -9,7 +10,6 @@ use crate::index::Index;
 use crate::inputs::Inputs;
 use crate::load::{Loaded, load};
 use crate::meta::Defaults;
-use crate::places::AttributeSpans;
 use crate::register::register;
 use crate::resources;
 use crate::secrets::collect_sensitive;

@@ -20,8 +20,8 @@ use crate::layers::Hierarchy;
 use crate::load::Loaded;
 use crate::merge::MergeRule;
 use crate::mgmt::Terms;
-use crate::own::TextScope;
 use crate::source::{Source, Sources};
+use crate::text_scope::TextScope;
 use crate::tree::View;
 
 /// Marks a value as unknown because of a problem that has been reported. Problems that follow from it are not

@@ -11,8 +11,8 @@ use kilter_model::{ResourceRef, TypeSchema};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::diagnostic::{Diagnostic, choose};
-use crate::own::TextScope;
 use crate::source::small;
+use crate::text_scope::TextScope;
 use crate::tree::View;
 use crate::types::Types;
 

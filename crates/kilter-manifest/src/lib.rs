@@ -39,6 +39,7 @@
 //! *Start from* [`compile`] and [`Inputs`].
 
 mod attribute_defaults;
+mod attribute_spans;
 mod attributes;
 mod collect;
 mod compile;
@@ -65,9 +66,7 @@ mod mgmt;
 mod mismatch;
 mod output_types;
 mod outputs;
-mod own;
 mod parts;
-mod places;
 mod puppet;
 mod register;
 mod relations;
@@ -78,11 +77,13 @@ mod scalar_span;
 mod schemas;
 mod secrets;
 mod source;
+mod text_scope;
 mod tree;
 mod types;
 mod value;
 mod yaml;
 
+pub use attribute_spans::AttributeSpans;
 pub use collect::{Collect, RESERVED};
 pub use compile::{Compiled, compile, compile_partly};
 pub use definition::{Defined, define};
@@ -92,7 +93,6 @@ pub use format::format;
 pub use inputs::{EncryptedSecret, EncryptionProgram, Facts, Inputs, Loader, SecretSource, Secrets};
 pub use json_schema::json_schema;
 pub use lint::lint;
-pub use places::AttributeSpans;
 pub use render::{MAX_SHOWN_PROBLEMS, render, render_warnings, to_json};
 pub use schemas::Schemas;
 pub use source::{Location, Source, Sources};

@@ -15,8 +15,8 @@ use crate::for_each::{self, TITLES};
 use crate::index::{Entry, Index};
 use crate::load::Loaded;
 use crate::meta::Defaults;
-use crate::own::{EachElement, SelfScope, TextScope};
 use crate::source::small;
+use crate::text_scope::{EachElement, SelfScope, TextScope};
 use crate::tree::{NodeKind, Tree, View};
 use crate::types::Types;
 

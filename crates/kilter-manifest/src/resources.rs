@@ -12,9 +12,9 @@ use crate::environment::Environment;
 use crate::export;
 use crate::index::Index;
 use crate::meta::Defaults;
-use crate::own::TextScope;
 use crate::parts;
 use crate::register::{Registered, Repeated};
+use crate::text_scope::TextScope;
 
 /// A resource whose name differs from its title.
 struct ExplicitName {

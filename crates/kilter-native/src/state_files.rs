@@ -8,7 +8,7 @@ use ecow::{EcoString, eco_format};
 use kilter_provider::{Context, percent_decode};
 use sha2::{Digest, Sha256};
 
-use crate::file::whole::{self, AtomicRewrite};
+use crate::file::atomic_rewrite::{self, AtomicRewrite};
 
 /// Maximum length in bytes of a file name. A name with a longer file name is replaced by a checksum.
 const MAX_FILE_NAME_BYTES: usize = 200;
@@ -34,7 +34,7 @@ impl<'a> StateFiles<'a> {
         let Some(directory) = self.directory() else { return Ok(None) };
         match real(&directory)? {
             Some(directory) => {
-                whole::read(&shown(&directory.join(file_name(name)))).map_err(|error| eco_format!("{error}"))
+                atomic_rewrite::read(&shown(&directory.join(file_name(name)))).map_err(|error| eco_format!("{error}"))
             }
             None => Ok(None),
         }

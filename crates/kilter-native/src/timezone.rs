@@ -11,8 +11,8 @@ use kilter_provider::{
     redacted_outcome,
 };
 
+use crate::file::atomic_rewrite::{self, AtomicRewrite};
 use crate::file::lone;
-use crate::file::whole::{self, AtomicRewrite};
 
 const LINK: &str = "/etc/localtime";
 const NAME_FILE: &str = "/etc/timezone";
@@ -67,7 +67,8 @@ impl TimezoneProvider {
 
     /// Returns the zone in the file with the name. None if there is no such file.
     fn name(&self) -> Result<Option<EcoString>, ProviderError> {
-        let read = whole::read(&self.path(NAME_FILE)).map_err(|error| ProviderError::new(error.to_string()))?;
+        let read =
+            atomic_rewrite::read(&self.path(NAME_FILE)).map_err(|error| ProviderError::new(error.to_string()))?;
         Ok(read.map(|bytes| String::from_utf8_lossy(&bytes).trim().into()))
     }
 
@@ -103,7 +104,7 @@ impl TimezoneProvider {
         let Some(zone) = should.text("zone") else { return Ok(Outcome::done()) };
         self.exists(zone)?;
         let path = self.path(NAME_FILE);
-        whole::rewritten(|| {
+        atomic_rewrite::rewritten(|| {
             let file = AtomicRewrite::open(&path)?;
             let new = format!("{zone}\n");
             if file.exists() && file.bytes() != new.as_bytes() {

@@ -13,8 +13,8 @@ use crate::confine::{Confined, SeccompSupervisor, TempDir, refusal_hint};
 use crate::event::{Event, Observer, Stream};
 use crate::finished::{Output, Status, Termination};
 use crate::invocation::{Capture, Group, Invocation, KillMode};
-use crate::kin::ProcessTree;
 use crate::pipes::{ReadResult, Sink, StdinWriter};
+use crate::process_tree::ProcessTree;
 use crate::run::Cancel;
 use crate::start::{Started, is_any_starting};
 

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, kill_process, test_kill_process, test_kill_process_group};
 
 use crate::invocation::Group;
-use crate::kin::Process;
+use crate::process_tree::Process;
 use crate::run::Cancel;
 use crate::running::Running;
 

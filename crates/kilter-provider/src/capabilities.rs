@@ -9,8 +9,8 @@ use crate::auto_edge::AutoEdge;
 use crate::check::Found;
 use crate::context::Context;
 use crate::contract::{Declared, Provider, ProviderError, ValidationError, Wanted};
-use crate::outlook::SideEffects;
 use crate::predict::{Effect, Footprint};
+use crate::preview_context::SideEffects;
 use crate::watch::{POLL, WatchSink, WatchSource};
 
 /// Capabilities of a provider. A field is none if the provider does not have the capability.

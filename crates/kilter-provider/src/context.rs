@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::contract::{ProviderError, Wanted};
 use crate::logging::ProviderEvent;
-use crate::outlook::{NoPendingChanges, PreviewContext};
+use crate::preview_context::{NoPendingChanges, PreviewContext};
 use crate::process::{ProcessList, ProcessLog, ProcessRecord};
 use crate::transport::{self, Device, Transport};
 use ecow::EcoString;

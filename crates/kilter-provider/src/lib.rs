@@ -23,9 +23,9 @@ mod compare;
 mod context;
 mod contract;
 mod logging;
-mod outlook;
 mod percent;
 mod predict;
+mod preview_context;
 mod process;
 mod redact;
 mod registry;
@@ -51,9 +51,9 @@ pub use contract::{
 pub use logging::{
     Action, Block, ChangeLog, EventKind, Failure, FinalStatus, InScope, Misuse, ProviderEvent, Rule, Titles,
 };
-pub use outlook::{NoPendingChanges, PreviewContext, SideEffects};
 pub use percent::percent_decode;
 pub use predict::{Account, Content, Effect, Footprint, Forecast, PathState};
+pub use preview_context::{NoPendingChanges, PreviewContext, SideEffects};
 pub use process::{MessageList, ProcessEnd, ProcessList, ProcessLog, ProcessRecord};
 pub use redact::{Redactor, redacted, redacted_outcome};
 pub use registry::{Candidate, ChoiceError, Contradiction, Registry, RegistryError};

@@ -35,13 +35,13 @@ mod hub;
 mod hub_events;
 mod kernel;
 mod link;
-mod map;
 mod mounts;
 mod nodes;
 mod non_file;
 mod rescan;
 mod slab;
 mod subscriptions;
+mod watch_tree;
 
 use std::path::PathBuf;
 

@@ -24,9 +24,9 @@ use crate::convention::size::MemoryBudget;
 use crate::convention::{beginning, said};
 use crate::exchange::{ScriptCall, cancel};
 use crate::metadata::TransportMetadata;
+use crate::script_environment::ScriptEnvironment;
 use crate::secrets::written;
-use crate::spoken::StderrForwarder;
-use crate::surroundings::ScriptEnvironment;
+use crate::stderr_forwarder::StderrForwarder;
 
 /// Interval of checks for an interrupt during a call.
 const TICK: Duration = Duration::from_millis(50);

@@ -13,8 +13,8 @@ use kilter_provider::{
 
 use crate::metadata::Metadata;
 use crate::script::Script;
+use crate::script_environment::{EmbeddedScript, ScriptEnvironment};
 use crate::scripts::script;
-use crate::surroundings::{EmbeddedScript, ScriptEnvironment};
 
 /// Provider of an embedded script. It parses the metadata when the type is used.
 pub struct EmbeddedProvider {

@@ -26,6 +26,7 @@
 //!
 //! *Start from* [`Scripts::find`] and [`Convention`].
 
+mod call_lock;
 mod channel;
 mod coerce;
 pub mod condition;
@@ -36,7 +37,6 @@ mod discovery;
 mod embedded;
 mod exchange;
 mod fault;
-mod heard;
 mod json;
 mod metadata;
 pub mod mold;
@@ -44,13 +44,13 @@ mod parallel_map;
 mod provider;
 pub mod recorded;
 mod script;
+mod script_environment;
 mod scripts;
 mod secrets;
 mod simple;
-mod spoken;
-mod surroundings;
-mod turns;
+mod stderr_forwarder;
 mod var_dir;
+mod watch_reader;
 pub mod yaml;
 
 pub use condition::{Condition, ConditionFacts, ConditionResult};
@@ -67,6 +67,6 @@ pub use json::Json;
 pub use metadata::{Actions, InSyncRule, Metadata, TransportMetadata};
 pub use provider::ScriptProvider;
 pub use script::Script;
+pub use script_environment::{CommandsFn, EmbeddedScript, FactsFn, Limits, ScriptEnvironment};
 pub use scripts::{Scripts, script};
 pub use simple::Simple;
-pub use surroundings::{CommandsFn, EmbeddedScript, FactsFn, Limits, ScriptEnvironment};

@@ -15,8 +15,8 @@ use crate::metadata::{Metadata, TransportMetadata};
 use crate::mold::MoldProvider;
 use crate::provider::ScriptProvider;
 use crate::script::Script;
+use crate::script_environment::ScriptEnvironment;
 use crate::simple::Simple;
-use crate::surroundings::ScriptEnvironment;
 
 /// Creates the provider of the script at `path` with `metadata`.
 pub fn script(path: &Path, metadata: Metadata, surroundings: &Arc<ScriptEnvironment>) -> Arc<dyn Script> {

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use ecow::{EcoString, eco_format};
 use kilter_process::{Confinement, Invocation, trust};
 
-use crate::surroundings::ScriptEnvironment;
+use crate::script_environment::ScriptEnvironment;
 
 /// Environment variable with the directory.
 const VARIABLE: &str = "KILTER_VAR_DIR";

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::outside::{Held, KilterProcess, wait};
+use crate::kilter_process::{Held, KilterProcess, wait};
 
 /// Number of files that each edit declares for the first time.
 const NEW: usize = 10;

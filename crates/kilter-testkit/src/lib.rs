@@ -11,8 +11,8 @@
 //!
 //! The tests of the engine cover its detailed behaviour. Real providers have their own test suites.
 //!
-//! The crate also contains [`hosts`], real machines booted by systemd for tests of the command. [`outside`] observes
-//! runs of the command from outside, in a [`storm`] of file events and through many [`edits`]. Tests and
+//! The crate also contains [`hosts`], real machines booted by systemd for tests of the command. [`kilter_process`] observes
+//! runs of the command from outside, in a [`stress_test`] of file events and through many [`edits`]. Tests and
 //! measurements share these modules with different sizes.
 //!
 //! [`declarations`] shuffles manifests. [`appliance`] is a device with an HTTP interface that misbehaves on request.
@@ -28,13 +28,13 @@ mod graph_gen;
 mod held;
 pub mod hosts;
 mod journal;
+pub mod kilter_process;
 mod mutant;
 mod observed;
-pub mod outside;
 mod properties;
 mod simulation;
-pub mod storm;
 mod stream;
+pub mod stress_test;
 mod system;
 mod world;
 

@@ -5,8 +5,8 @@ mod content;
 mod diagnostics;
 mod executable;
 mod for_host;
+mod input_files;
 mod known;
-mod noted;
 mod received;
 mod recorded;
 mod sources;
@@ -38,8 +38,8 @@ use sources::{FactSource, Includes, KeptSecrets, LiveFacts, LiveIncludes, Secret
 
 pub(crate) use check::check;
 pub(crate) use for_host::{ForHost, for_host};
+pub(crate) use input_files::InputFiles;
 pub(crate) use known::KnownInputs;
-pub(crate) use noted::InputFiles;
 pub(crate) use received::Received;
 pub(crate) use sources::Types;
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kilter_testkit::outside::wait;
+use kilter_testkit::kilter_process::wait;
 use rustix::process::{WaitOptions, getpid, set_child_subreaper};
 use serde_json::Value as Json;
 

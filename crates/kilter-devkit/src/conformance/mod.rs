@@ -9,9 +9,9 @@
 //!
 //! *Start from* [`Suite::new`].
 
-mod bench;
 mod edge;
 mod fingerprint;
+mod harness;
 mod interrupt;
 mod laws;
 mod report;

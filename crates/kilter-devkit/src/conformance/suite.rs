@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::bench::{Harness, Stop};
+use super::harness::{Harness, Stop};
 use super::interrupt::Halt;
 use super::laws::{LAWS, Law};
 use super::report::{Finding, Report, Verdict};

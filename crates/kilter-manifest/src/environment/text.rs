@@ -9,8 +9,8 @@ use kilter_model::expr::{EvalError, Expr, ExprError, FactComparison, Lookup, Tem
 
 use super::{Environment, REPORTED};
 use crate::diagnostic::Diagnostic;
-use crate::own::{Binding, Bound};
 use crate::scalar_span::place;
+use crate::text_scope::{Binding, Bound};
 use crate::tree::View;
 
 /// A parsed text, with `self` and `each` replaced.

@@ -15,7 +15,7 @@ use kilter_provider::{
 
 use crate::accounts::System;
 use crate::builtin::is_absent;
-use crate::file::whole;
+use crate::file::atomic_rewrite;
 use crate::tool;
 
 const PROGRAM: &str = "update-alternatives";
@@ -107,7 +107,7 @@ impl AlternativesProvider {
 
     fn group(&self, name: &str) -> Result<Option<AlternativeGroup>, EcoString> {
         let path = format!("{}{name}", self.records());
-        match whole::read(&path).map_err(|error| eco_format!("{error}"))? {
+        match atomic_rewrite::read(&path).map_err(|error| eco_format!("{error}"))? {
             None => Ok(None),
             Some(bytes) => {
                 let group = AlternativeGroup::parse(&String::from_utf8_lossy(&bytes));
@@ -246,7 +246,7 @@ fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
         found.push(problem.hint("write a name as in `update-alternatives --get-selections`, such as editor"));
     }
     for attribute in ["path", "link"] {
-        let is_bad = |path: &&str| !whole::is_normal(path) || path.contains(char::is_whitespace);
+        let is_bad = |path: &&str| !atomic_rewrite::is_normal(path) || path.contains(char::is_whitespace);
         if let Some(path) = should.text(attribute).filter(is_bad) {
             found.push(ValidationError::with(
                 attribute,

@@ -18,7 +18,7 @@ use kilter_provider::{
 
 use crate::accounts::System;
 use crate::builtin::is_absent;
-use crate::file::whole::{self, AtomicRewrite};
+use crate::file::atomic_rewrite::{self, AtomicRewrite};
 use crate::file::{lone, unpack};
 use crate::package::apt::{Apt, LISTS};
 use crate::state_files::StateFiles;
@@ -59,7 +59,7 @@ impl AptRepositoryProvider {
     }
 
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, EcoString> {
-        whole::read_within(&self.system.path(path), MAX_BYTES).map_err(|error| eco_format!("{error}"))
+        atomic_rewrite::read_within(&self.system.path(path), MAX_BYTES).map_err(|error| eco_format!("{error}"))
     }
 
     fn text(&self, path: &str) -> Result<Option<String>, EcoString> {
@@ -218,7 +218,7 @@ impl AptRepositoryProvider {
 
     /// Replaces a file by its new content, unless that is the old one.
     fn rewrite(&self, cx: &Context<'_>, path: &str, new: &NewContent<'_>) -> Result<(), EcoString> {
-        whole::rewritten(|| {
+        atomic_rewrite::rewritten(|| {
             let file = AtomicRewrite::open(&self.system.path(path))?;
             let new = new(file.bytes())?;
             if !file.exists() || file.bytes() != new {

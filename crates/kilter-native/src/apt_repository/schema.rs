@@ -6,7 +6,7 @@ use kilter_provider::ValidationError;
 
 use super::{key, stanza};
 use crate::builtin::is_absent;
-use crate::file::{unpack, whole};
+use crate::file::{atomic_rewrite, unpack};
 use crate::value_text::{sealed_like, texts};
 
 const DESC: &str = "\
@@ -244,7 +244,7 @@ fn key_problems(should: &Attributes, is_given: &dyn Fn(&str) -> bool, report: &m
                 report("key_source", problem.into(), "write https://, or add `key_checksum`");
             }
         }
-        Some(path) if !whole::is_normal(path) => {
+        Some(path) if !atomic_rewrite::is_normal(path) => {
             let problem = eco_format!("`{path}` is neither an address nor an absolute path without `.`, `..` and `//`");
             report("key_source", problem, "write a path such as /srv/keys/vendor.asc");
         }
@@ -262,7 +262,7 @@ fn signed_by(text: &str) -> Result<(), EcoString> {
         };
     }
     if text.starts_with('/') {
-        return match whole::is_normal(text) && !text.contains(is_separator) {
+        return match atomic_rewrite::is_normal(text) && !text.contains(is_separator) {
             true => Ok(()),
             false => Err(eco_format!("`{text}` is no absolute path without `.`, `..`, `//` and spaces")),
         };

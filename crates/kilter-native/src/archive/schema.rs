@@ -5,7 +5,7 @@ use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
 use kilter_provider::ValidationError;
 
 use crate::accounts::number_problem;
-use crate::file::{unpack, whole};
+use crate::file::{atomic_rewrite, unpack};
 
 const DESC: &str = "\
 Unpacked tar and zip archives, from this machine or from a server.
@@ -183,7 +183,7 @@ impl<'a> DeclaredArchive<'a> {
             ("creates", self.creates),
         ];
         for (attribute, path) in paths {
-            if let Some(path) = path.filter(|path| !whole::is_normal(path)) {
+            if let Some(path) = path.filter(|path| !atomic_rewrite::is_normal(path)) {
                 let problem = format!("`{path}` is no absolute path without `.`, `..` and `//`");
                 found.push(ValidationError::with(attribute, problem).hint("write a path such as /opt/tool"));
             }

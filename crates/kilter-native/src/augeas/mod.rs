@@ -14,9 +14,9 @@ use kilter_provider::{
 };
 
 use crate::accounts::System;
-use crate::file::{text_diff, whole};
+use crate::file::{atomic_rewrite, text_diff};
+use atomic_rewrite::{AtomicRewrite, RewriteError};
 use augtool::{Augtool, PROGRAM, context};
-use whole::{AtomicRewrite, RewriteError};
 
 const PACKAGE: &str = "augeas-tools";
 
@@ -171,7 +171,7 @@ impl AugeasProvider {
         };
         check(should)?;
         let augtool = Augtool { system: &self.system, cx, should };
-        whole::rewritten(|| self.attempt(&augtool))
+        atomic_rewrite::rewritten(|| self.attempt(&augtool))
     }
 
     /// Replaces the files. Returns notes.
@@ -224,7 +224,7 @@ fn problems(should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
     if let Some(lens) = should.text("lens").filter(|lens| !is_name(lens)) {
         found.push(ValidationError::with("lens", format!("`{lens}` is not a lens")).hint("write a name: `Sshd.lns`"));
     }
-    let is_plain = |path: &str| whole::is_normal(path) && !path.contains(char::is_whitespace);
+    let is_plain = |path: &str| atomic_rewrite::is_normal(path) && !path.contains(char::is_whitespace);
     if let Some(incl) = should.text("incl").filter(|incl| !is_plain(incl)) {
         let problem = ValidationError::with("incl", format!("`{incl}` is not an absolute path without white space"));
         found.push(problem.hint("write the path of the file: `/etc/ssh/sshd_config`"));
@@ -234,7 +234,7 @@ fn problems(should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
         found.push(problem.hint("begin with `/files` and the path of the file: `/files/etc/hosts`"));
     }
     for path in crate::value_text::texts(should.get("load_path")) {
-        if path.split(':').any(|path| !whole::is_normal(path)) {
+        if path.split(':').any(|path| !atomic_rewrite::is_normal(path)) {
             let problem = ValidationError::with("load_path", format!("`{path}` is not an absolute path"));
             found.push(problem.hint("write the directory of the lenses: `/srv/lenses`"));
         }

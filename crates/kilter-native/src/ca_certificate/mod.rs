@@ -13,8 +13,8 @@ use kilter_provider::{
 
 use crate::accounts::System;
 use crate::builtin::is_absent;
+use crate::file::atomic_rewrite::{self, AtomicRewrite};
 use crate::file::lone;
-use crate::file::whole::{self, AtomicRewrite};
 use crate::tool;
 
 const PROGRAM: &str = "update-ca-certificates";
@@ -62,7 +62,7 @@ impl CaCertificateProvider {
     }
 
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, EcoString> {
-        whole::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))
+        atomic_rewrite::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))
     }
 
     /// Returns the declared text.
@@ -121,7 +121,7 @@ impl CaCertificateProvider {
         let text = self.declared(should)?;
         let directory = self.system.path(LOCAL);
         std::fs::create_dir_all(&directory).map_err(|error| eco_format!("cannot create {directory}: {error}"))?;
-        whole::rewritten(|| {
+        atomic_rewrite::rewritten(|| {
             let file = AtomicRewrite::open(&path)?;
             if !file.exists() || file.bytes() != text.as_bytes() {
                 file.replace(text.as_bytes(), 0o644, cx)?;
@@ -282,7 +282,7 @@ impl Provider for CaCertificateProvider {
         if let Some(Err(why)) = should.text("content").map(certificate) {
             found.push(ValidationError::with("content", why));
         }
-        if should.text("source").is_some_and(|source| !whole::is_normal(source)) {
+        if should.text("source").is_some_and(|source| !atomic_rewrite::is_normal(source)) {
             found.push(ValidationError::with("source", "the file needs an absolute path without `.`, `..` and `//`"));
         }
         let seal = Redactor::of(should);

@@ -15,7 +15,7 @@ use super::schema::is_word;
 use super::settings::id_of;
 use crate::accounts::System;
 use crate::builtin::is_absent;
-use crate::file::whole;
+use crate::file::atomic_rewrite;
 
 const DESC: &str = "\
 Images of containers on this machine, by podman or docker.
@@ -104,7 +104,7 @@ fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> {
         let problem = ValidationError::with("name", format!("`{name}` is not the name of an image"));
         found.push(problem.hint("write a name without white space: docker.io/library/nginx:1.27"));
     }
-    if let Some(source) = should.text("source").filter(|source| !whole::is_normal(source)) {
+    if let Some(source) = should.text("source").filter(|source| !atomic_rewrite::is_normal(source)) {
         let problem = ValidationError::with("source", format!("`{source}` is not an absolute path"));
         found.push(problem.hint("write the path of an archive: /srv/images/app.tar"));
     }

@@ -192,7 +192,7 @@ fn canonical_volume(volume: &str) -> Option<EcoString> {
         name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric()) && name.bytes().all(is_inner)
     };
     let source = if source.starts_with('/') { trimmed(source) } else { source.into() };
-    let is_path = |path: &str| path == "/" || crate::file::whole::is_normal(path);
+    let is_path = |path: &str| path == "/" || crate::file::atomic_rewrite::is_normal(path);
     if !(is_name(&source) || is_path(&source)) || path == "/" || !is_path(&trimmed(path)) {
         return None;
     }

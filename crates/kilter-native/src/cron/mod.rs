@@ -17,7 +17,7 @@ use kilter_provider::{
 
 use crate::accounts::{Accounts, System};
 use crate::builtin::is_absent;
-use crate::file::whole;
+use crate::file::atomic_rewrite;
 use crate::tool;
 use crate::user_files::{EntryTitle, UserFiles, own_name, prefix};
 use crate::value_text::sealed_like;
@@ -223,7 +223,7 @@ impl Provider for CronProvider {
             }
             Err(why) => changes.iter().map(|_| Err(why.clone())).collect(),
         };
-        whole::change_all(cx, changes, users, |user: &EcoString, changes| self.change(cx, user, changes))
+        atomic_rewrite::change_all(cx, changes, users, |user: &EcoString, changes| self.change(cx, user, changes))
     }
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {

@@ -9,7 +9,7 @@ use kilter_provider::Context;
 
 use super::crontab::Crontab;
 use crate::accounts::{Accounts, System};
-use crate::file::whole;
+use crate::file::atomic_rewrite;
 use crate::tool::{self, RecordedPart};
 use crate::user_files::{MAX_FILE_BYTES, UserFiles, own_name};
 
@@ -67,7 +67,7 @@ impl<'a> Spool<'a> {
             return self.ask(cx, user);
         }
         let path = self.directory().join(user).to_string_lossy().into_owned();
-        let bytes = whole::read_within(&path, MAX_FILE_BYTES);
+        let bytes = atomic_rewrite::read_within(&path, MAX_FILE_BYTES);
         let bytes = bytes.map_err(|error| eco_format!("the crontab of {user} is not read: {error}"))?;
         Ok(Crontab::parse(&bytes.unwrap_or_default()))
     }

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 
 use crate::builtin::is_absent;
 use crate::file;
-use crate::file::whole::{self, AtomicRewrite, Precautions, RewriteError};
+use crate::file::atomic_rewrite::{self, AtomicRewrite, Precautions, RewriteError};
 pub(crate) use edits::{Edits, Position};
 pub(crate) use pattern::LinePattern;
 pub(crate) use text::{Probe, TextFile};
@@ -333,7 +333,7 @@ impl<T: PartType> PartProvider<T> {
     /// # Errors
     /// If the file as a whole cannot be changed.
     fn change(&self, cx: &Context<'_>, path: &str, changes: &[&Change<'_>]) -> Result<Vec<Outcome>, EcoString> {
-        whole::rewritten(|| self.attempt(cx, path, changes))
+        atomic_rewrite::rewritten(|| self.attempt(cx, path, changes))
     }
 
     fn attempt(&self, cx: &Context<'_>, path: &str, changes: &[&Change<'_>]) -> Result<Vec<Outcome>, RewriteError> {
@@ -447,7 +447,7 @@ impl<T: PartType> Provider for PartProvider<T> {
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let path = |should: Option<_>| should.map(path_of).unwrap_or_default();
-        whole::change_files(cx, changes, path, |path, changes| self.change(cx, path, changes))
+        atomic_rewrite::change_files(cx, changes, path, |path, changes| self.change(cx, path, changes))
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {

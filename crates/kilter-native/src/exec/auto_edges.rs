@@ -5,7 +5,7 @@ use kilter_provider::{AutoEdge, Direction, Match};
 use rustc_hash::FxHashSet;
 
 use super::command::{DeclaredCommand, others_of, shell_of};
-use super::launch::search_path;
+use super::command_runner::search_path;
 use crate::value_text::word;
 
 /// Requests edges to the directories, accounts and programs that the commands of a resource need.

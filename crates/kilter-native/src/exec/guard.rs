@@ -8,9 +8,9 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 use super::command::{CommandLine, guards_of};
+use super::command_runner::CommandRunner;
 use super::confined::Naming;
 use super::expected::Expected;
-use super::launch::CommandRunner;
 use super::secrets::SensitiveTexts;
 use crate::value_text::texts;
 

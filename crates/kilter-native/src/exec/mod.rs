@@ -2,15 +2,15 @@
 
 mod auto_edges;
 mod command;
+mod command_runner;
 mod confined;
 mod expected;
 mod guard;
-mod launch;
-mod perform;
+mod mtime_snapshot;
+mod retry;
 mod schema;
 mod secrets;
 pub(crate) mod split;
-mod stamp;
 mod watch;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,11 +29,11 @@ use crate::accounts::{Accounts, System};
 use crate::builtin::known_before;
 use crate::value_text::texts;
 use command::{command_of, done_of, option_problem, others_of, refresh_of};
+use command_runner::{CommandRunner, account_problems, confinement_of, environment};
 use confined::{ConfinedGuards, Naming};
 use guard::GuardVerdict;
-use launch::{CommandRunner, account_problems, confinement_of, environment};
+use mtime_snapshot::MtimeSnapshot;
 use secrets::SensitiveTexts;
-use stamp::MtimeSnapshot;
 
 /// Reason to run a command without a guard.
 const EVERY_TIME: &str = "runs every time: it has no `creates`, `unless` or `onlyif`";
@@ -86,7 +86,7 @@ impl ExecProvider {
         // A file that was modified while the command ran causes another run next time. The command itself has
         // succeeded.
         // A refresh asks only the other guards.
-        match stamp::newer(cx, name, should).map_err(ProviderError::new)? {
+        match mtime_snapshot::newer(cx, name, should).map_err(ProviderError::new)? {
             GuardVerdict::Due(_) if has_run || is_refreshonly => {}
             GuardVerdict::Settled => {}
             newer => return Ok(newer),
@@ -109,7 +109,7 @@ impl ExecProvider {
         };
         let launch = self.launch(cx, change.name, should);
         let seen = MtimeSnapshot::now(should);
-        let mut outcome = perform::run_with_retries(&launch, &command);
+        let mut outcome = retry::run_with_retries(&launch, &command);
         if outcome.is_done() {
             outcome = Self::also_done(&launch, outcome);
         }
@@ -129,7 +129,7 @@ impl ExecProvider {
     fn also_done(launch: &CommandRunner<'_>, outcome: Outcome) -> Outcome {
         let done = match done_of(launch.should) {
             None => return outcome,
-            Some(Ok(done)) => perform::run_with_retries(launch, &done),
+            Some(Ok(done)) => retry::run_with_retries(launch, &done),
             Some(Err(problem)) => Outcome::failed(problem.to_string()),
         };
         Outcome { failure: done.failure, notes: [outcome.notes, done.notes].concat(), ..outcome }
@@ -151,7 +151,7 @@ impl ExecProvider {
         }
         let refreshed = refresh_of(name, launch.should).map_or_else(
             |problem| Outcome::failed(problem.to_string()),
-            |refresh| perform::run_with_retries(launch, &refresh),
+            |refresh| retry::run_with_retries(launch, &refresh),
         );
         let notes = [outcome.notes, refreshed.notes].concat();
         let is_done = refreshed.failure.is_none();
@@ -175,7 +175,7 @@ impl ExecProvider {
         let command = refresh_of(name, should).map_err(|problem| problem.to_string())?;
         let is_command = should.get("refresh").is_none();
         let seen = is_command.then(|| MtimeSnapshot::now(should));
-        let mut outcome = perform::run_with_retries(&launch, &command);
+        let mut outcome = retry::run_with_retries(&launch, &command);
         if is_command && outcome.is_done() {
             outcome = Self::also_done(&launch, outcome);
         }

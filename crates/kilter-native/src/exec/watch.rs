@@ -8,7 +8,7 @@ use kilter_provider::{Context, Level, Wanted, WatchSink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::command::watch_of;
-use super::launch::{CommandRunner, confinement_of};
+use super::command_runner::{CommandRunner, confinement_of};
 use super::secrets::SensitiveTexts;
 use super::{ExecProvider, guard};
 use crate::tool::{cancel, ending_of};

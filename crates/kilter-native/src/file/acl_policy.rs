@@ -18,8 +18,8 @@ use rustix::io::Errno;
 
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::OpenedPath;
 use super::mode;
+use super::opened_path::OpenedPath;
 use super::preserve::{self, CAPABILITIES};
 use super::spec::Spec;
 use crate::accounts::Ids;

@@ -12,8 +12,8 @@ use super::content::{MAX_DIFF_BYTES, checksum_of, go_on, load};
 use super::copy::Source;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
-use super::look::{OpenedPath, list_all, look, look_at, open_seen};
 use super::open::{self, LIST, READ};
+use super::opened_path::{OpenedPath, list_all, look, look_at, open_seen};
 use super::spec::{Checksum, Ensure, Spec};
 use super::{entry, fragments, predict, secret};
 

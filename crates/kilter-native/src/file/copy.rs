@@ -9,8 +9,8 @@ use rustix::fs::{Stat, fstat};
 use super::content::{self, DiffOmitted, MAX_DIFF_BYTES};
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::OpenedPath;
 use super::open::{self, LIST, READ};
+use super::opened_path::OpenedPath;
 use super::spec::{Checksum, Spec};
 use super::{secret, time};
 

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
-use super::look::{FoundEntry, OpenedPath, each_name, list_all, look, look_within, open_seen};
 use super::open::{self, LIST, Parent};
+use super::opened_path::{FoundEntry, OpenedPath, each_name, list_all, look, look_within, open_seen};
 use super::{ownership, remove};
 
 /// A path as found.

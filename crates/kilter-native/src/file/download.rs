@@ -18,7 +18,7 @@ use serde_json::json;
 use super::content::{self, Hasher, brief, checksum_of, checksum_of_file};
 use super::copy::Source;
 use super::error::FileError;
-use super::look::OpenedPath;
+use super::opened_path::OpenedPath;
 use super::spec::{Checksum, Spec};
 use crate::state_files::StateFiles;
 

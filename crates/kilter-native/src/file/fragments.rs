@@ -14,7 +14,7 @@ use super::error::FileError;
 use super::observe::is_later;
 use super::open::{self, Parent, READ};
 use super::predict::{self, Known};
-use super::{content_insync, content_message, look, mode, secret};
+use super::{content_insync, content_message, mode, opened_path, secret};
 use crate::value_text::texts;
 
 /// Maximum size in bytes of assembled content, which is held in memory.
@@ -97,13 +97,13 @@ fn add_now(cx: &Context<'_>, path: &str, whole: &mut Whole) -> Result<(), FileEr
         return append(cx, path, fd.as_fd(), &stat, whole);
     }
     let directory = Parent::of(fd, path, true)?;
-    for name in look::list(&directory.fd, path)? {
+    for name in opened_path::list(&directory.fd, path)? {
         let path = directory.join(&name);
         content::go_on(cx.interrupt()).map_err(|errno| FileError::io("read", &path, errno))?;
-        let Some(found) = look::look_at(&directory.fd, &name, &path)? else { continue };
+        let Some(found) = opened_path::look_at(&directory.fd, &name, &path)? else { continue };
         if FileType::from_raw_mode(found.stat.st_mode) == FileType::RegularFile {
             whole.bits &= found.stat.st_mode;
-            let fd = look::open_seen(&directory.fd, &name, &path, &found.stat, READ)?;
+            let fd = opened_path::open_seen(&directory.fd, &name, &path, &found.stat, READ)?;
             append(cx, &path, fd.as_fd(), &found.stat, whole)?;
         }
     }

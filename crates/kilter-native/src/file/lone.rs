@@ -6,19 +6,19 @@ use kilter_provider::{Context, Durability};
 use rustix::fs::{AtFlags, fsync, symlinkat, unlinkat};
 use rustix::io::Errno;
 
+use super::atomic_rewrite::{AtomicRewriteError, not_regular};
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::look_at;
 use super::open::{self, Parent};
+use super::opened_path::look_at;
 use super::stage::Temporary;
 use super::temporary_record::record;
-use super::whole::{WholeError, not_regular};
 
 /// Puts a symbolic link at a path. It replaces another link or a regular file atomically.
 ///
 /// # Errors
 /// If something else is there, or the system refuses.
-pub(crate) fn link(path: &str, target: &str, cx: &Context<'_>) -> Result<(), WholeError> {
+pub(crate) fn link(path: &str, target: &str, cx: &Context<'_>) -> Result<(), AtomicRewriteError> {
     let path = open::normal(path)?;
     let parent = Rc::new(open::open_parent(path)?);
     let leaf = open::split(path).1.as_bytes();
@@ -40,7 +40,7 @@ pub(crate) fn link(path: &str, target: &str, cx: &Context<'_>) -> Result<(), Who
 ///
 /// # Errors
 /// If something else is there, or the system refuses.
-pub(crate) fn remove(path: &str, cx: &Context<'_>) -> Result<(), WholeError> {
+pub(crate) fn remove(path: &str, cx: &Context<'_>) -> Result<(), AtomicRewriteError> {
     let path = open::normal(path)?;
     let parent = match open::open_parent(path) {
         Err(error) if error.is_missing() => return Ok(()),

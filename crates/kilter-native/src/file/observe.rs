@@ -12,7 +12,7 @@ use super::content::{self, MAX_DIFF_BYTES, MAX_HASHED_BYTES};
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{OpenedPath, look};
+use super::opened_path::{OpenedPath, look};
 use super::preflight::may_come;
 use super::spec::{Checksum, Ensure, Spec};
 use super::{mode, predict, time, tree_diff, tree_removals};

@@ -7,9 +7,9 @@ use rustix::io::Errno;
 use super::acl_policy::{AclPolicy, FinalOwnership, XattrChange, Xattrs, manages_access, with_mask, without_list};
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{OpenedPath, open_seen};
 use super::mode::{ALL, SET_ID, disarmed};
 use super::open::{Parent, READ};
+use super::opened_path::{OpenedPath, open_seen};
 use super::spec::Spec;
 
 /// Desired owner, group and mode; none for any value.

@@ -4,8 +4,8 @@ use kilter_model::{Attributes, Change, Difference, State, Value};
 
 use super::apply::FileBatch;
 use super::error::FileError;
-use super::look::look;
 use super::open;
+use super::opened_path::look;
 
 /// Creates the missing directories above `path`, the topmost first.
 pub(super) fn make(batch: &mut FileBatch<'_>, index: usize, path: &str) {

@@ -6,8 +6,8 @@ use rustix::io::Errno;
 
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
-use super::look::{FoundEntry, OpenedPath, each_name, look_within, open_seen};
 use super::open::LIST;
+use super::opened_path::{FoundEntry, OpenedPath, each_name, look_within, open_seen};
 
 /// Removes a directory with everything below it. Never removes mounted file systems.
 pub(super) fn tree(directory: &OwnedFd, leaf: &[u8], path: &str) -> Result<(), FileError> {

@@ -7,19 +7,19 @@ use kilter_model::{Attributes, Change, Outcome};
 use kilter_provider::{Context, redacted_outcome};
 use rustc_hash::FxHashMap;
 
-use super::whole::{AtomicRewrite, WholeError};
+use super::atomic_rewrite::{AtomicRewrite, AtomicRewriteError};
 
 /// Maximum number of rewrites of a file that another program keeps changing.
 const MAX_ATTEMPTS: usize = 10;
 
 /// The reason why a file was not rewritten.
 pub(crate) enum RewriteError {
-    Whole(WholeError),
+    Whole(AtomicRewriteError),
     Text(EcoString),
 }
 
-impl From<WholeError> for RewriteError {
-    fn from(error: WholeError) -> RewriteError {
+impl From<AtomicRewriteError> for RewriteError {
+    fn from(error: AtomicRewriteError) -> RewriteError {
         RewriteError::Whole(error)
     }
 }

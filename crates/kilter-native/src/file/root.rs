@@ -11,13 +11,13 @@ use super::apply::{FileBatch, clear_setid};
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{OpenedPath, look_at};
 use super::mode;
 use super::open::{self, Parent};
+use super::opened_path::{OpenedPath, look_at};
 use super::ownership::{self, Ownership, settle};
-use super::private::StagingDir;
 use super::spec::{Checksum, Ensure, Spec};
 use super::stage::{Data, Temporary, create, stage};
+use super::staging_dir::StagingDir;
 use super::validate_cmd::{self, ReportedPart};
 use super::{remove, secret, tree_apply, tree_diff};
 

@@ -15,8 +15,8 @@ use rustix::io::Errno;
 
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{each_name, open_seen};
 use super::open::LIST;
+use super::opened_path::{each_name, open_seen};
 
 const PREFIX: &str = ".kilter.";
 const DAY: i64 = 24 * 60 * 60;

@@ -18,8 +18,8 @@ use super::content;
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{OpenedPath, look_at};
 use super::open::{self, LIST, Parent, READ};
+use super::opened_path::{OpenedPath, look_at};
 use super::temp_names::temporary_name;
 use super::{entry, ownership};
 
@@ -331,7 +331,7 @@ pub(crate) fn open_archive(path: &str) -> Result<Option<OwnedFd>, EcoString> {
 /// # Errors
 /// If it cannot be examined.
 pub(crate) fn exists(path: &str) -> Result<bool, EcoString> {
-    super::look::look(path, false).map(|found| found.is_some()).map_err(text)
+    super::opened_path::look(path, false).map(|found| found.is_some()).map_err(text)
 }
 
 /// Returns the checksum of an open file: `{sha256}…`.

@@ -7,8 +7,8 @@ use kilter_provider::Context;
 
 use super::text;
 use crate::accounts::System;
+use crate::file::atomic_rewrite::{self, AtomicRewrite};
 use crate::file::lone;
-use crate::file::whole::{self, AtomicRewrite};
 
 /// Files that the unit loads: of Debian and others, and of Fedora.
 pub(super) const CONFIGURATIONS: [&str; 2] = ["/etc/nftables.conf", "/etc/sysconfig/nftables.conf"];
@@ -25,7 +25,7 @@ fn real(system: &System, path: &str) -> String {
 }
 
 fn read(system: &System, path: &str) -> Result<Option<Vec<u8>>, EcoString> {
-    whole::read(&real(system, path)).map_err(|error| eco_format!("{error}"))
+    atomic_rewrite::read(&real(system, path)).map_err(|error| eco_format!("{error}"))
 }
 
 /// Returns the file of a table.
@@ -104,7 +104,7 @@ pub(super) fn forget(system: &System, cx: &Context<'_>, name: &str) -> Result<()
 
 /// Replaces a file if its content changes.
 fn rewrite(cx: &Context<'_>, path: &str, new: impl Fn(&[u8]) -> Vec<u8>) -> Result<(), EcoString> {
-    whole::rewritten(|| {
+    atomic_rewrite::rewritten(|| {
         let file = AtomicRewrite::open(path)?;
         let bytes = new(file.bytes());
         if bytes != file.bytes() {

@@ -15,7 +15,7 @@ use kilter_provider::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::file::whole::{self, AtomicRewrite, RewriteError};
+use crate::file::atomic_rewrite::{self, AtomicRewrite, RewriteError};
 use table::{HostEntry, HostsTable};
 
 const TARGET: &str = "/etc/hosts";
@@ -62,7 +62,7 @@ impl HostProvider {
     }
 
     fn read(&self, target: &str) -> Result<HostsTable, ProviderError> {
-        match whole::read(&self.path(target)) {
+        match atomic_rewrite::read(&self.path(target)) {
             Ok(bytes) => Ok(HostsTable::parse(&bytes.unwrap_or_default())),
             Err(error) => Err(ProviderError::new(error.to_string())),
         }
@@ -70,7 +70,7 @@ impl HostProvider {
 
     /// Makes the changes to a file.
     fn change(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<Vec<Outcome>, EcoString> {
-        whole::rewritten(|| self.attempt(cx, target, changes))
+        atomic_rewrite::rewritten(|| self.attempt(cx, target, changes))
     }
 
     fn attempt(&self, cx: &Context<'_>, target: &str, changes: &[&Change<'_>]) -> Result<Vec<Outcome>, RewriteError> {
@@ -228,7 +228,7 @@ impl Provider for HostProvider {
             return changes.iter().map(|_| Outcome::done()).collect();
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        whole::change_files(cx, changes, target_of, |target, changes| self.change(cx, target, changes))
+        atomic_rewrite::change_files(cx, changes, target_of, |target, changes| self.change(cx, target, changes))
     }
 
     fn validate(&self, name: &str, should: &Attributes, deferred: &[&str]) -> Vec<ValidationError> {
@@ -244,7 +244,7 @@ impl Provider for HostProvider {
         if is_present && should.get("ip").is_none() && !deferred.contains(&"ip") {
             found.push(ValidationError::with("ip", "an entry needs an address").hint("add `ip`, or `ensure: absent`"));
         }
-        if !whole::is_normal(target_of(Some(should))) {
+        if !atomic_rewrite::is_normal(target_of(Some(should))) {
             found.push(ValidationError::with("target", "the file needs an absolute path without `.`, `..` and `//`"));
         }
         let seal = Redactor::of(should);

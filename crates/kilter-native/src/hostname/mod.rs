@@ -12,7 +12,7 @@ use kilter_provider::{
     redacted_outcome,
 };
 
-use crate::file::whole::{self, AtomicRewrite};
+use crate::file::atomic_rewrite::{self, AtomicRewrite};
 use crate::{proc_watch, shell_settings};
 
 const STATIC: &str = "/etc/hostname";
@@ -71,7 +71,7 @@ impl HostnameProvider {
     }
 
     fn bytes(&self, path: &str) -> Result<Vec<u8>, ProviderError> {
-        let read = whole::read(&self.path(path)).map_err(|error| ProviderError::new(error.to_string()))?;
+        let read = atomic_rewrite::read(&self.path(path)).map_err(|error| ProviderError::new(error.to_string()))?;
         Ok(read.unwrap_or_default())
     }
 
@@ -116,7 +116,7 @@ impl HostnameProvider {
         new: impl Fn(&[u8]) -> Vec<u8>,
     ) -> Result<Option<EcoString>, EcoString> {
         let path = self.path(path);
-        whole::rewritten(|| {
+        atomic_rewrite::rewritten(|| {
             let file = AtomicRewrite::open(&path)?;
             let bytes = new(file.bytes());
             let lost = file.replace(&bytes, 0o644, cx)?;

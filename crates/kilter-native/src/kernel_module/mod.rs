@@ -16,7 +16,7 @@ use kilter_provider::{
 
 use crate::accounts::System;
 use crate::builtin::is_absent;
-use crate::file::whole::{self, AtomicRewrite, RewriteError};
+use crate::file::atomic_rewrite::{self, AtomicRewrite, RewriteError};
 use crate::line_table::{LineEntry, LineTable};
 use crate::tool::{self, RecordedPart};
 use table::{BootModule, ModprobeCommand, Setting, plain};
@@ -115,7 +115,7 @@ impl KernelModuleProvider {
 
     fn read(&self) -> Result<ModuleFiles, EcoString> {
         let bytes = |path: &str| {
-            let bytes = whole::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))?;
+            let bytes = atomic_rewrite::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))?;
             Ok::<_, EcoString>(bytes.unwrap_or_default())
         };
         Ok(ModuleFiles { boot: LineTable::parse(&bytes(BOOT)?), settings: LineTable::parse(&bytes(SETTINGS)?) })
@@ -160,7 +160,7 @@ impl KernelModuleProvider {
         change: &dyn Fn(&mut LineTable<E>),
     ) -> Result<(), EcoString> {
         let path = self.system.path(path);
-        whole::rewritten(|| -> Result<(), RewriteError> {
+        atomic_rewrite::rewritten(|| -> Result<(), RewriteError> {
             let file = match AtomicRewrite::open(&path) {
                 Err(error) if error.is_missing() => {
                     let mut table = LineTable::<E>::parse(b"");
@@ -168,7 +168,7 @@ impl KernelModuleProvider {
                     if table.bytes().is_empty() {
                         return Ok(());
                     }
-                    whole::open_in_new_directory(&path)?
+                    atomic_rewrite::open_in_new_directory(&path)?
                 }
                 file => file?,
             };

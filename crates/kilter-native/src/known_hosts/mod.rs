@@ -14,7 +14,7 @@ use kilter_provider::{
 use rustc_hash::FxHashMap;
 
 use crate::builtin::is_absent;
-use crate::file::whole::{self, AtomicRewrite, RewriteError};
+use crate::file::atomic_rewrite::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
 use crate::ssh_key::key_line::{KINDS, is_key_of};
 use crate::value_text::texts;
@@ -213,7 +213,7 @@ impl KnownHostsProvider {
     }
 
     fn read(&self, target: &str) -> Result<KnownHosts, EcoString> {
-        let bytes = whole::read(&self.path(target)).map_err(|error| eco_format!("{error}"))?;
+        let bytes = atomic_rewrite::read(&self.path(target)).map_err(|error| eco_format!("{error}"))?;
         Ok(KnownHosts::parse(&bytes.unwrap_or_default()))
     }
 
@@ -306,14 +306,14 @@ impl Provider for KnownHostsProvider {
             return changes.iter().map(preview).collect();
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        whole::change_files(cx, changes, target_of, |target, changes| {
-            whole::rewritten(|| self.attempt(cx, target, changes))
+        atomic_rewrite::change_files(cx, changes, target_of, |target, changes| {
+            atomic_rewrite::rewritten(|| self.attempt(cx, target, changes))
         })
     }
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {
         let mut found = problems(name, should);
-        if !whole::is_normal(target_of(Some(should))) {
+        if !atomic_rewrite::is_normal(target_of(Some(should))) {
             found.push(ValidationError::with("target", "the file needs an absolute path without `.`, `..` and `//`"));
         }
         let seal = Redactor::of(should);

@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 
 use crate::accounts::System;
 use crate::builtin::is_absent;
-use crate::file::whole::{self, AtomicRewrite};
+use crate::file::atomic_rewrite::{self, AtomicRewrite};
 use crate::shell_settings;
 use crate::tool::{self, RecordedPart};
 use gen_file::LocaleEntry;
@@ -130,7 +130,7 @@ impl LocaleProvider {
     }
 
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, EcoString> {
-        whole::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))
+        atomic_rewrite::read(&self.system.path(path)).map_err(|error| eco_format!("{error}"))
     }
 
     fn default_file(&self) -> &'static str {
@@ -174,7 +174,7 @@ impl LocaleProvider {
     /// Replaces a file if its content changes.
     fn rewrite(&self, cx: &Context<'_>, path: &str, new: impl Fn(&[u8]) -> Vec<u8>) -> Result<(), EcoString> {
         let path = self.system.path(path);
-        whole::rewritten(|| {
+        atomic_rewrite::rewritten(|| {
             let file = AtomicRewrite::open(&path)?;
             let bytes = new(file.bytes());
             if bytes != file.bytes() {

@@ -6,7 +6,7 @@ use kilter_provider::ValidationError;
 
 use super::fstab::{FstabEntry, SWAP};
 use super::live::{LiveMount, missing_flags};
-use crate::file::whole;
+use crate::file::atomic_rewrite;
 
 /// Entry and mount of a name.
 pub(super) struct FoundMount<'a> {
@@ -119,7 +119,7 @@ pub(super) fn require_fields(device: Option<&str>, fstype: Option<&str>) -> Resu
 /// Returns the problems of an entry. A value that is not known is none.
 pub(super) fn problems(name: &str, device: Option<&str>, fstype: Option<&str>, options: &str) -> Vec<ValidationError> {
     let mut problems = Vec::new();
-    if !whole::is_normal(name) {
+    if !atomic_rewrite::is_normal(name) {
         let problem =
             ValidationError::with("name", format!("`{name}` is not an absolute path without `.`, `..` and `//`"));
         problems.push(problem.hint("the name is the mount point, and of a swap area the device"));

@@ -20,7 +20,7 @@ use rustc_hash::FxHashSet;
 
 use crate::accounts::System;
 use crate::builtin::is_absent;
-use crate::file::whole::{self, AtomicRewrite, RewriteError};
+use crate::file::atomic_rewrite::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
 use crate::{proc_watch, tool};
 use found::{FoundMount, MountStep, problems, require_fields, sorted};
@@ -103,7 +103,7 @@ impl MountProvider {
     /// Makes the changes, again if another program changes the file meanwhile.
     fn change(&self, cx: &Context<'_>, changes: &[Change<'_>]) -> Result<Vec<Outcome>, EcoString> {
         let mut unmounted = FxHashSet::default();
-        whole::rewritten(|| self.attempt(cx, changes, &mut unmounted))
+        atomic_rewrite::rewritten(|| self.attempt(cx, changes, &mut unmounted))
     }
 
     /// Unmounts, writes the file once, mounts. `unmounted` has the names that are to be mounted again.
@@ -216,7 +216,7 @@ impl Provider for MountProvider {
     }
 
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        let bytes = whole::read(&self.path()).map_err(|error| ProviderError::new(error.to_string()))?;
+        let bytes = atomic_rewrite::read(&self.path()).map_err(|error| ProviderError::new(error.to_string()))?;
         let table = FstabTable::parse(&bytes.unwrap_or_default());
         let live = self.live().map_err(ProviderError::new)?;
         let found = |name: &str| FoundMount { entry: table.find(name), live: live.find(name) };

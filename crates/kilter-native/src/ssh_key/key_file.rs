@@ -8,7 +8,7 @@ use kilter_provider::{Context, ValidationError};
 
 use super::key_line::{self, KINDS, KeyLine};
 use crate::accounts::UserRow;
-use crate::file::whole::{self, AtomicRewrite, FileOwner, RewriteError, WholeError};
+use crate::file::atomic_rewrite::{self, AtomicRewrite, AtomicRewriteError, FileOwner, RewriteError};
 use crate::user_files::{EntryFile, MAX_FILE_BYTES};
 use crate::value_text::texts;
 
@@ -39,7 +39,7 @@ fn owner(user: &UserRow) -> FileOwner {
 }
 
 /// Reads the file of a user.
-fn open(user: &UserRow) -> Result<AtomicRewrite, WholeError> {
+fn open(user: &UserRow) -> Result<AtomicRewrite, AtomicRewriteError> {
     AtomicRewrite::open_owned(&path(user), owner(user), MAX_FILE_BYTES)
 }
 
@@ -61,7 +61,7 @@ impl KeyFile {
         change: impl FnOnce(&mut KeyFile) -> T,
     ) -> Result<(T, Vec<String>), RewriteError> {
         let mut file = open(user);
-        let is_new = file.as_ref().is_err_and(WholeError::is_missing);
+        let is_new = file.as_ref().is_err_and(AtomicRewriteError::is_missing);
         let mut keys = match &file {
             Ok(file) => KeyFile::parse(file.bytes()),
             Err(_) if is_new => KeyFile::parse(b""),
@@ -76,7 +76,7 @@ impl KeyFile {
         if is_new {
             let path = path(user);
             let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-            whole::create_private(directory, owner(user))?;
+            atomic_rewrite::create_private(directory, owner(user))?;
             file = open(user);
         }
         Ok((done, file?.replace(&bytes, 0o600, cx)?))

@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System, UserRow};
 use crate::builtin::is_absent;
-use crate::file::whole;
+use crate::file::atomic_rewrite;
 use crate::user_files::{EntryTitle, UserFiles, own_name, prefix, several};
 use key_file::{KeyFile, merged, problems};
 use schema::schema;
@@ -167,7 +167,7 @@ impl SshAuthorizedKeyProvider {
             Ok((self.title(cx, change.name, should)?.name, should))
         });
         let declared: Vec<(&str, &Attributes)> = names.collect::<Result<_, EcoString>>()?;
-        let (mut outcomes, lost) = whole::rewritten(|| {
+        let (mut outcomes, lost) = atomic_rewrite::rewritten(|| {
             KeyFile::rewrite(&row, cx, |file| {
                 let changed = declared.iter().map(|(name, should)| change_key(file, user, name, should));
                 changed.map(|made| made.map_or_else(Outcome::failed, |()| Outcome::done())).collect::<Vec<_>>()
@@ -268,7 +268,7 @@ impl Provider for SshAuthorizedKeyProvider {
             Ok(mut files) => changes.iter().map(|change| self.users(cx, &mut files, change)).collect(),
             Err(why) => changes.iter().map(|_| Err(why.clone())).collect(),
         };
-        whole::change_all(cx, changes, users, |user: &EcoString, changes| self.change(cx, user, changes))
+        atomic_rewrite::change_all(cx, changes, users, |user: &EcoString, changes| self.change(cx, user, changes))
     }
 
     fn validate(&self, name: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {

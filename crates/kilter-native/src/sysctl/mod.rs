@@ -16,7 +16,7 @@ use kilter_provider::{
     ValidationError, Wanted, Watch, WatchSource, redacted_outcome,
 };
 
-use crate::file::whole::{self, AtomicRewrite, RewriteError};
+use crate::file::atomic_rewrite::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
 use boot::{BootValue, BootValues};
 use live::LiveValue;
@@ -129,7 +129,7 @@ impl SysctlProvider {
     }
 
     fn boot_values(&self) -> Result<BootValues, EcoString> {
-        let bytes = whole::read(&self.path()).map_err(|error| eco_format!("{error}"))?;
+        let bytes = atomic_rewrite::read(&self.path()).map_err(|error| eco_format!("{error}"))?;
         Ok(BootValues::parse(&bytes.unwrap_or_default()))
     }
 
@@ -180,7 +180,7 @@ impl SysctlProvider {
                 if !all.iter().any(|planned| matches!(planned.boot, BootChange::Set(_))) {
                     return Ok(Vec::new());
                 }
-                whole::open_in_new_directory(&path)?
+                atomic_rewrite::open_in_new_directory(&path)?
             }
             file => file?,
         };
@@ -216,7 +216,7 @@ impl SysctlProvider {
         files.push(self.root.join(LAST));
         for path in files {
             let shown = Path::new("/").join(path.strip_prefix(&self.root).unwrap_or(&path));
-            let Ok(Some(bytes)) = whole::read(&path.to_string_lossy()) else { continue };
+            let Ok(Some(bytes)) = atomic_rewrite::read(&path.to_string_lossy()) else { continue };
             if let Some(message) = boot::overridden(&shown.to_string_lossy(), &bytes, parameter.dotted(), value) {
                 cx.log(Level::Warning, "sysctl", name, &message);
             }
@@ -280,7 +280,7 @@ impl Provider for SysctlProvider {
         };
         let set: Vec<Result<PlannedValues, EcoString>> = changes.iter().map(set).collect();
         let kept: Vec<&PlannedValues> = set.iter().filter_map(|one| one.as_ref().ok()).collect();
-        let kept = whole::rewritten(|| self.rewrite(cx, &kept));
+        let kept = atomic_rewrite::rewritten(|| self.rewrite(cx, &kept));
         let mut lost = kept.as_ref().ok().filter(|lost| !lost.is_empty());
         let outcome = |(planned, change): (&Result<PlannedValues, EcoString>, &Change<'_>)| {
             let outcome = match (planned, &kept) {

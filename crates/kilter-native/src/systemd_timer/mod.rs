@@ -21,8 +21,8 @@ use crate::ServiceProvider;
 use crate::accounts::System;
 use crate::builtin::is_absent;
 use crate::exec::split::split;
+use crate::file::atomic_rewrite::{self, AtomicRewrite};
 use crate::file::lone;
-use crate::file::whole::{self, AtomicRewrite};
 use crate::tool;
 use crate::value_text::sealed_like;
 use schema::{SPANS, bad_name, problems, schema};
@@ -60,7 +60,7 @@ impl SystemdTimerProvider {
 
     /// Returns the texts of the unit files; none if there are none.
     fn read(&self, name: &str) -> Result<Option<[String; 2]>, EcoString> {
-        let text = |path: &str| match whole::read(&self.system.path(path)) {
+        let text = |path: &str| match atomic_rewrite::read(&self.system.path(path)) {
             Ok(bytes) => Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
             Err(error) => Err(eco_format!("{error}")),
         };
@@ -182,7 +182,7 @@ impl SystemdTimerProvider {
         };
         let unit = self.wanted(cx, name, should)?;
         for (path, text) in paths(name).iter().zip([unit.timer(name), unit.service(name)]) {
-            whole::rewritten(|| {
+            atomic_rewrite::rewritten(|| {
                 let file = AtomicRewrite::open(&self.system.path(path))?;
                 if !file.exists() || file.bytes() != text.as_bytes() {
                     file.replace(text.as_bytes(), 0o644, cx)?;

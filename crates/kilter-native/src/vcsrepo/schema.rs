@@ -5,7 +5,7 @@ use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
 use kilter_provider::ValidationError;
 
 use crate::accounts::number_problem;
-use crate::file::whole;
+use crate::file::atomic_rewrite;
 
 const DESC: &str = "\
 Checkouts of git repositories.
@@ -190,7 +190,7 @@ impl<'a> DeclaredCheckout<'a> {
     /// Returns the problems of the values, which must be known.
     pub(super) fn problems(&self, deferred: &[&str]) -> Vec<ValidationError> {
         let mut found = Vec::new();
-        if !whole::is_normal(self.path) || self.path.is_empty() {
+        if !atomic_rewrite::is_normal(self.path) || self.path.is_empty() {
             let problem = format!("`{}` is no absolute path without `.`, `..` and `//`", self.path);
             found.push(ValidationError::with("path", problem).hint("write a path such as /srv/site"));
         }
@@ -207,7 +207,7 @@ impl<'a> DeclaredCheckout<'a> {
             let problem = ValidationError::with("remote", format!("`{}` is no name of a remote", self.remote));
             found.push(problem.hint("write letters, digits, `_`, `-` and `.`"));
         }
-        if let Some(identity) = self.identity.filter(|identity| !whole::is_normal(identity)) {
+        if let Some(identity) = self.identity.filter(|identity| !atomic_rewrite::is_normal(identity)) {
             found.push(ValidationError::with("identity", format!("`{identity}` is no absolute path")));
         }
         if self.ensure == Ensure::Latest && self.source.is_none() && !deferred.contains(&"source") {

@@ -15,7 +15,7 @@
 //! The only writable files that the child inherits are the pipes of its streams.
 //!
 //! The filter also reports attempts. It makes the kernel ask a [`NotifyListener`] about calls that make changes
-//! ([`table`]). The thread that waits for the child answers, and records the attempts ([`witness`]). Without a
+//! ([`table`]). The thread that waits for the child answers, and records the attempts ([`supervisor`]). Without a
 //! listener the filter itself refuses the calls that it would refuse. The other attempts stay unknown.
 
 mod attempt;
@@ -24,10 +24,10 @@ mod capabilities;
 mod filter;
 mod landlock;
 mod listener;
-mod place;
-mod scratch;
+mod resolve_path;
+mod supervisor;
 mod table;
-mod witness;
+mod temp_dir;
 
 use std::fmt;
 use std::path::Path;
@@ -37,8 +37,8 @@ use calls::TruncateGuard;
 
 pub use attempt::{Attempt, Attempts, Operation};
 pub(crate) use listener::NotifyListener;
-pub(crate) use scratch::TempDir;
-pub(crate) use witness::SeccompSupervisor;
+pub(crate) use supervisor::SeccompSupervisor;
+pub(crate) use temp_dir::TempDir;
 
 /// Changes that a child and all its descendants are prevented from making.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

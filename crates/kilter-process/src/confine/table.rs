@@ -5,7 +5,7 @@ use super::calls::{
     FCHMODAT2, FILE_SETATTR, FSOPEN, KEXEC_FILE_LOAD, MOUNT_SETATTR, MOVE_MOUNT, REMOVEXATTRAT, SETXATTRAT,
 };
 use super::listener::CallVerdict;
-use super::place::Last;
+use super::resolve_path::Last;
 
 /// Effect of a call on one file or on the machine.
 #[derive(Clone, Copy, Debug)]

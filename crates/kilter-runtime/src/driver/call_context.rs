@@ -11,12 +11,12 @@ use tracing::span::EnteredSpan;
 
 use super::calls::CallKind;
 use super::message::LogSender;
-use super::opened::OpenProviders;
+use super::open_providers::OpenProviders;
 use super::shutdown::PendingDeadline;
 use super::shutdown::ShutdownHandle;
 use crate::options::{Mode, Options};
-use crate::outlook::{CallOutlook, CurrentOutlook, Outlook};
 use crate::prepare::Prepared;
+use crate::preview_context::{CallOutlook, CurrentOutlook, Outlook};
 use crate::state_dir::StateDir;
 
 /// Lazy attributes that each provider must always read, because a resource declares them. Computed at the first call

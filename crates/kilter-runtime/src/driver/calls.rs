@@ -8,9 +8,9 @@ use kilter_engine::{Graph, ResourceId};
 use kilter_model::{Attributes, ResourceRef};
 use rustc_hash::FxHashSet;
 
-use super::window::InFlightCall;
+use super::status_snapshot::InFlightCall;
 use crate::observer::Event;
-use crate::outlook::CallOutlook;
+use crate::preview_context::CallOutlook;
 use crate::worker::CallId;
 
 /// Kind of a call.

@@ -7,7 +7,7 @@ use kilter_model::{Composite, ResourceRef};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Driver;
-use super::window::CompositeStanding;
+use super::status_snapshot::CompositeStanding;
 
 /// Words of the states, the worst first: failures and deviations, then activity, then rest.
 const WORDS: [&str; 16] = [

@@ -12,8 +12,8 @@ use super::Driver;
 use super::pending_refreshes::{owed, owed_for};
 use super::run_state::Routes;
 use crate::observer::Event;
-use crate::outlook::Outlook;
 use crate::prepare::Prepared;
+use crate::preview_context::Outlook;
 
 /// Resources of the next catalog, matched with those of the current one, in the order of the next catalog.
 pub(super) struct Matches {

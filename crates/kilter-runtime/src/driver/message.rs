@@ -8,8 +8,8 @@ use kilter_provider::{Level, Log};
 
 use super::calls::CallKind;
 use super::deadline::Deadline;
+use super::status_snapshot::Question;
 use super::watch_channel::WatchChannel;
-use super::window::Question;
 use crate::step::{CallResult, Read};
 use crate::worker::CallId;
 

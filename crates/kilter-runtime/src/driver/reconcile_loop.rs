@@ -11,6 +11,7 @@ use kilter_model::{Poll, Resource};
 use kilter_provider::Purpose;
 use rustc_hash::FxHashMap;
 
+use super::event_buffer::EventBuffer;
 use super::manifest_source::{ManifestSource, Reading};
 use super::message::Message;
 use super::pause_state::{Pause, PauseState};
@@ -18,7 +19,6 @@ use super::pending_refreshes::JournalFailure;
 use super::polls::{PollReason, Polls};
 use super::provider_watches::ProviderWatches;
 use super::status_handle::StatusHandle;
-use super::tidings::EventBuffer;
 use super::watch_plan::{NotifyScope, WatchPlan};
 use crate::conditions::Conditions;
 use crate::options::Options;

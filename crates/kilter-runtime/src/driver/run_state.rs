@@ -14,7 +14,7 @@ mod revert;
 mod revert_tracker;
 mod routes;
 mod settle;
-mod standing;
+mod status;
 mod unplanned_changes;
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use refresh_causes::RefreshCauses;
 use reports::Reports;
 use revert_tracker::RevertTracker;
 pub(super) use routes::Routes;
-pub(super) use standing::Standing;
+pub(super) use status::Standing;
 
 use super::resolve::Resolution;
 use crate::observer::{Event, Observer};

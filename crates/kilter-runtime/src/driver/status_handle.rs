@@ -8,7 +8,7 @@ use ecow::EcoString;
 
 use super::message::Message;
 use super::pause_state::Pause;
-use super::window::{Question, StatusFilter, StatusSnapshot};
+use super::status_snapshot::{Question, StatusFilter, StatusSnapshot};
 use crate::prepare::Prepared;
 
 /// Channel through which other threads query and control a run that holds a state.

@@ -12,7 +12,7 @@ use super::Driver;
 use super::composite::StatusScope;
 use super::reconcile_loop::is_watched;
 use super::run_state::Standing;
-use super::window::{Contest, Question, ResourceStatus, StatusFilter, StatusSnapshot, Watched};
+use super::status_snapshot::{Contest, Question, ResourceStatus, StatusFilter, StatusSnapshot, Watched};
 use crate::options::Mode;
 
 impl Driver<'_, '_, '_, '_> {

@@ -13,10 +13,10 @@ use rustix::fs::inotify::ReadFlags;
 use super::hub_events::HubEvents;
 use super::kernel::{Happening, NAMES, WatchLevel};
 use super::link::names;
-use super::map::WatchTree;
 use super::nodes::Nodes;
 use super::slab::Id;
 use super::subscriptions::Holder;
+use super::watch_tree::WatchTree;
 use super::{Scope, Subscriber, WatchError, WatchLost};
 
 impl WatchTree {

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use super::hub_events::HubEvents;
 use super::kernel::{Happening, Kernel, WatchId};
-use super::map::WatchTree;
 use super::mounts::Mounts;
+use super::watch_tree::WatchTree;
 use super::{PathWatch, Subscriber, WatchCounts, WatchError, WatchEvent, WatchLost};
 
 /// Size of the read buffer in bytes: room for some thousand events.

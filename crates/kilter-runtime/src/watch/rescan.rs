@@ -9,9 +9,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use super::hub_events::HubEvents;
 use super::kernel::{FoundKind, FoundObject, Refusal, WatchId, WatchLevel, named};
 use super::link::targets;
-use super::map::WatchTree;
 use super::slab::Id;
 use super::subscriptions::Holder;
+use super::watch_tree::WatchTree;
 use super::{Scope, WatchError};
 
 /// Maximum number of consecutive links, as in the kernel.

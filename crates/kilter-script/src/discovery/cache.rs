@@ -12,7 +12,7 @@ use ecow::EcoString;
 use rustc_hash::FxHasher;
 
 use super::candidate::ExecutableFile;
-use crate::surroundings::ScriptEnvironment;
+use crate::script_environment::ScriptEnvironment;
 
 /// Metadata printed by a script, or the reason why there is none.
 pub(super) type CachedDescription = Result<EcoString, EcoString>;

@@ -17,9 +17,9 @@ use crate::convention::{Convention, ProtocolError, Reply, Request, beginning};
 use crate::exchange::ScriptCall;
 use crate::fault::Fault;
 use crate::metadata::{Metadata, Origin, TransportMetadata};
+use crate::script_environment::ScriptEnvironment;
 use crate::simple::Simple;
-use crate::spoken::level;
-use crate::surroundings::ScriptEnvironment;
+use crate::stderr_forwarder::level;
 
 /// Maximum size of metadata, in bytes.
 const MAX_METADATA_BYTES: usize = 1 << 20;

@@ -15,7 +15,7 @@ use kilter_provider::Level;
 use crate::confined::ConfinementReporter;
 use crate::convention::line;
 use crate::parallel_map::parallel_map;
-use crate::surroundings::ScriptEnvironment;
+use crate::script_environment::ScriptEnvironment;
 
 use candidate::ExecutableFile;
 

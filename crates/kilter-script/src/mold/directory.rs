@@ -16,7 +16,7 @@ use super::runner::{ActorCall, Runner};
 use crate::discovery::Note;
 use crate::metadata::Metadata;
 use crate::parallel_map::parallel_map;
-use crate::surroundings::ScriptEnvironment;
+use crate::script_environment::ScriptEnvironment;
 
 /// Maximum number of fact scripts that run concurrently.
 const GATHERING: usize = 8;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::channel::{Channel, ChannelEvent, Frame, Garbage, Historian, Message};
 use crate::secrets::can_search;
-use crate::spoken::whole_characters;
+use crate::stderr_forwarder::whole_characters;
 
 /// Maximum length of a line in a message, in bytes. Longer lines are split.
 const LONGEST_LINE: usize = 64 << 10;

@@ -17,13 +17,13 @@ use super::document;
 use super::error::{self, MoldCause, MoldError};
 use super::recorder::hide_below;
 use super::runner::{ActorCall, Runner, WATCH};
+use crate::call_lock::CallLock;
 use crate::condition::ConditionResult;
 use crate::convention::beginning;
 use crate::metadata::{EXISTS, Metadata, is_action};
 use crate::provider::{keeps, kept};
 use crate::script::Script;
-use crate::surroundings::ScriptEnvironment;
-use crate::turns::CallLock;
+use crate::script_environment::ScriptEnvironment;
 
 /// Maximum number of output lines or undeclared attributes in messages.
 const NOTED: usize = 20;

@@ -17,9 +17,9 @@ use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::size::{self, MemoryBudget};
 use crate::exchange::{ScriptCall, cancel, process_record};
 use crate::provider::last_words;
+use crate::script_environment::ScriptEnvironment;
 use crate::secrets::{self, BufferedLines, has_secrets};
-use crate::spoken::StderrForwarder;
-use crate::surroundings::ScriptEnvironment;
+use crate::stderr_forwarder::StderrForwarder;
 
 /// Action that reports changes until cancelled.
 pub(super) const WATCH: &str = "watch";

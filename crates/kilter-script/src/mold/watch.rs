@@ -7,8 +7,8 @@ use kilter_provider::{Context, ProviderError, WatchSink};
 use super::error::MoldCause;
 use super::resource::MoldProvider;
 use super::runner::WATCH;
-use crate::heard::WatchReader;
 use crate::json;
+use crate::watch_reader::WatchReader;
 
 impl MoldProvider {
     /// Runs the script and forwards its events until it is interrupted. The documents are the same as in the

@@ -13,7 +13,7 @@ use crate::convention::{ConventionName, ProtocolError, Reply, Request};
 use crate::coprocess::ScriptConnection;
 use crate::exchange::{ScriptCall, cancel, process_record};
 use crate::secrets::{self, BufferedLines, has_secrets};
-use crate::spoken::StderrForwarder;
+use crate::stderr_forwarder::StderrForwarder;
 
 /// An answered call, as context for errors of single resources.
 #[derive(Clone, Debug)]

@@ -18,13 +18,13 @@ use kilter_provider::{
     Relations, Scheduling, Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource,
 };
 
+use crate::call_lock::CallLock;
 use crate::condition::{Condition, ConditionResult};
 use crate::confined;
 use crate::convention::{Convention, ConventionName, Reply, Request, Update};
 use crate::metadata::{Metadata, Origin};
 use crate::script::Script;
-use crate::surroundings::ScriptEnvironment;
-use crate::turns::CallLock;
+use crate::script_environment::ScriptEnvironment;
 
 pub(crate) use error::{last_words, status};
 

@@ -6,7 +6,7 @@ use kilter_provider::{Context, ProviderError, WatchSink};
 use super::ScriptProvider;
 use super::error::circumstances;
 use crate::convention::Request;
-use crate::heard::WatchReader;
+use crate::watch_reader::WatchReader;
 
 impl ScriptProvider {
     /// Runs the script and forwards its events until it is interrupted.

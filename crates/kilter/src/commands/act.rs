@@ -8,7 +8,7 @@ use kilter_provider::{Durability, Provider, Suitability, ValidationError};
 use kilter_runtime::{Mode, Perform, Prepared, one_time};
 use serde_json::json;
 
-use super::pass::{ExecOptions, ExitCodeMode};
+use super::exec_options::{ExecOptions, ExitCodeMode};
 use crate::cli::{ActArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::recorder::OnFailure;

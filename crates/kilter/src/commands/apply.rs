@@ -4,8 +4,8 @@ use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
 use super::confirm::PendingApply;
+use super::exec_options::{ExecOptions, ExitCodeMode};
 use super::mold_loop;
-use super::pass::{ExecOptions, ExitCodeMode};
 use super::pulled;
 use crate::cli::ApplyArgs;
 use crate::exit::Exit;

@@ -6,7 +6,7 @@ use kilter_native::{CleanedFiles, clean_temporary_files};
 use kilter_runtime::StateDir;
 use serde_json::json;
 
-use super::pass::fail;
+use super::exec_options::fail;
 use crate::cli::{CleanArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::session::Session;

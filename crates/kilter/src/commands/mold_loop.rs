@@ -10,7 +10,7 @@ use kilter_script::mold::{ActorError, ChoreographyStep, Mold, MoldProvider, Pres
 use serde_json::{Value as Json, json};
 
 use super::act::{self, lines_of};
-use super::pass::{ExecOptions, ExitCodeMode};
+use super::exec_options::{ExecOptions, ExitCodeMode};
 use crate::cli::{ManifestArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::load::{self, Input, Loaded};

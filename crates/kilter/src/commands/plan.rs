@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use kilter_provider::Durability;
 use kilter_runtime::Mode;
 
+use super::exec_options::{ExecOptions, ExitCodeMode};
 use super::mold_loop;
-use super::pass::{ExecOptions, ExitCodeMode};
 use super::pulled;
 use crate::cli::PlanArgs;
 use crate::cli::Released;

@@ -25,7 +25,7 @@ use kilter_runtime::{
     SourceVersion, Stale, StateDir, StatusHandle,
 };
 
-use super::pass::{ExecOptions, ExitCodeMode, fail};
+use super::exec_options::{ExecOptions, ExitCodeMode, fail};
 use crate::cli::{ReportFormat, RunArgs};
 use crate::collected::Keeper;
 use crate::execute::stop_of;

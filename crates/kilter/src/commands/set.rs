@@ -11,7 +11,7 @@ use kilter_provider::Durability;
 use kilter_recording::RecordMode;
 use kilter_runtime::{Mode, Rejected, plan_of};
 
-use super::pass::{ExecOptions, ExitCodeMode};
+use super::exec_options::{ExecOptions, ExitCodeMode};
 use crate::cli::SetArgs;
 use crate::exit::Exit;
 use crate::parse_value::{self, WordError};

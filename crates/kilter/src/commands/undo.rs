@@ -9,7 +9,7 @@ use kilter_model::{Catalog, Relation, RelationKind, Resource, ResourceRef, Sourc
 use kilter_provider::{Durability, Registry};
 use kilter_runtime::{Mode, Prepared, SealingKey, plan_of};
 
-use super::pass::{ExecOptions, ExitCodeMode};
+use super::exec_options::{ExecOptions, ExitCodeMode};
 use crate::cli::{ReportFormat, UndoArgs};
 use crate::exit::Exit;
 use crate::past::{self, RecordedChange, RecordedRefresh, RecordedResource, UndoRefusal, found_run, open};

@@ -8,8 +8,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, ValueEnum};
 
 use super::complete::Completed;
+use super::error::Error;
 use super::log::LogLevel;
-use super::trouble::Error;
 
 const AFTER: &str = "\
 The arguments choose the action:

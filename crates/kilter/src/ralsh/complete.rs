@@ -4,10 +4,10 @@ use kilter_model::{AttributeSchema, Behaviour, DataType};
 use kilter_provider::Provider;
 
 use super::args::Args;
+use super::error::Error;
 use super::log::{LogLevel, Logger};
 use super::lookup;
 use super::read;
-use super::trouble::Error;
 use crate::providers::Providers;
 use crate::session::Session;
 

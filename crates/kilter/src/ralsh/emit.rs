@@ -8,8 +8,8 @@ use kilter_model::{Attributes, Difference, State, Value};
 use kilter_provider::Provider;
 
 use super::args::Args;
+use super::error::Error;
 use super::lookup;
-use super::trouble::Error;
 use crate::exit::Exit;
 use crate::output;
 use crate::providers::Providers;

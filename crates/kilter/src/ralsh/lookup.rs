@@ -7,8 +7,8 @@ use kilter_model::Feature;
 use kilter_provider::{ChoiceError, Level, Provider, Suitability};
 
 use super::args::Args;
+use super::error::Error;
 use super::log::Logger;
-use super::trouble::Error;
 use crate::paths;
 use crate::providers::{self, Providers, Search};
 use crate::session::Session;

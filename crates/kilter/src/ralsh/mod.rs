@@ -11,12 +11,12 @@
 mod args;
 mod complete;
 mod emit;
+mod error;
 mod explain;
 mod log;
 mod lookup;
 mod parse_value;
 mod read;
-mod trouble;
 mod update;
 
 use std::ffi::{OsStr, OsString};
@@ -29,8 +29,8 @@ pub(crate) use complete::{BASH, assignments, is_settable};
 
 use self::args::Args;
 use self::emit::OutputFormat;
+use self::error::Error;
 use self::log::Logger;
-use self::trouble::Error;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, remote, signals};

@@ -3,8 +3,8 @@
 use kilter_model::{AttributeSchema, Attributes, Behaviour, DataType, TypeSchema, Value};
 use kilter_provider::Provider;
 
+use super::error::Error;
 use super::lookup;
-use super::trouble::Error;
 use crate::parse_value;
 
 /// Returns the attributes of words `ATTRIBUTE=VALUE`. The last value of a repeated attribute wins.

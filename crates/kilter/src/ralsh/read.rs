@@ -4,8 +4,8 @@ use kilter_model::{Attributes, State, Value};
 use kilter_provider::{Provider, ProviderError, Query, Wanted, get_checked};
 
 use super::emit::OutputFormat;
+use super::error::Error;
 use super::log::Logger;
-use super::trouble::Error;
 use super::{RalshResult, shown};
 use crate::providers;
 use crate::session::Session;

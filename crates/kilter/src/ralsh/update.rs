@@ -11,8 +11,8 @@ use kilter_runtime::{Mode, Options, ResourceReport, RunError, StateDir, Status};
 
 use self::declared::{can_be_made, completed, prepared};
 use super::emit::OutputFormat;
+use super::error::Error;
 use super::log::{Listening, Logger};
-use super::trouble::Error;
 use super::{RalshResult, parse_value, read, shown};
 use crate::execute::{executed, fail_text};
 use crate::recorder::{OnFailure, RecordedObserver, Recorder};

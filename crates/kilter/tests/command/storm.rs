@@ -3,8 +3,8 @@
 //! Much more of both is measured: `docs/performance.md`.
 
 use kilter_testkit::edits::{Edits, edits};
-use kilter_testkit::outside::Held;
-use kilter_testkit::storm::{StressTest, storm};
+use kilter_testkit::kilter_process::Held;
+use kilter_testkit::stress_test::{StressTest, storm};
 
 use crate::support::*;
 

@@ -3,10 +3,10 @@
 use kilter_model::{Change, Difference, Outcome, State};
 
 use super::reading::declared;
-use crate::conformance::bench::{
+use crate::conformance::fingerprint;
+use crate::conformance::harness::{
     DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
 };
-use crate::conformance::fingerprint;
 use crate::conformance::subject::Unsupported;
 use kilter_provider::compare;
 use kilter_provider::{Batch, Mode};

@@ -4,7 +4,7 @@ use kilter_model::{Attributes, Behaviour, State};
 
 use super::listing::every_state;
 use super::reading::{Missing, declared, unlike_attributes};
-use crate::conformance::bench::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, untried};
+use crate::conformance::harness::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, untried};
 use kilter_provider::compare;
 
 /// Returns every declaration of every specimen in canonical form.
@@ -90,7 +90,7 @@ fn holds_with(
     match world.check(&read) {
         Err(why) => broken(format!("{}, declared with its found state, cannot be checked: {why}", one.name)),
         Ok((_, differences)) if !differences.is_empty() => {
-            let told = crate::conformance::bench::told(&differences);
+            let told = crate::conformance::harness::told(&differences);
             broken(format!("{} differs from its own found state: {told}", one.name))
         }
         Ok(_) => Ok(()),

@@ -6,8 +6,8 @@ use ecow::EcoString;
 use kilter_model::{AttributeSchema, Attributes, Behaviour, Change, State, Value};
 
 use super::reading::{Missing, declared, seen, unlike_attributes};
-use crate::conformance::bench::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, told, untried};
 use crate::conformance::edge;
+use crate::conformance::harness::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, told, untried};
 use crate::conformance::specimen::Sample;
 use crate::conformance::subject::Unsupported;
 use crate::conformance::suite::end_of;

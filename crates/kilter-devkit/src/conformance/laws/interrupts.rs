@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kilter_model::{Change, Difference, State};
 
 use super::reading::{agrees_anew, declared, seen};
-use crate::conformance::bench::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, untried};
+use crate::conformance::harness::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, untried};
 use crate::conformance::subject::Unsupported;
 use kilter_provider::Mode;
 use kilter_provider::compare;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kilter_model::{Attributes, State};
 
 use super::reading::{Missing, declared, unlike_attributes};
-use crate::conformance::bench::{
+use crate::conformance::harness::{
     DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
 };
 use crate::conformance::subject::Unsupported;

@@ -12,7 +12,7 @@ mod schema;
 mod secrets;
 mod setting;
 
-use super::bench::{Harness, Trial};
+use super::harness::{Harness, Trial};
 
 /// A requirement for all providers.
 #[derive(Debug)]

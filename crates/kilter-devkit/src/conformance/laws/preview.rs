@@ -4,10 +4,10 @@ use kilter_model::{Change, Feature};
 
 use super::canonical::all_declared;
 use super::reading::seen;
-use crate::conformance::bench::{
+use crate::conformance::fingerprint;
+use crate::conformance::harness::{
     DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
 };
-use crate::conformance::fingerprint;
 use kilter_provider::Mode;
 use kilter_provider::compare;
 

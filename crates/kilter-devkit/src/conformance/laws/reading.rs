@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use kilter_model::{Attributes, State};
 
-use crate::conformance::bench::{
+use crate::conformance::fingerprint;
+use crate::conformance::harness::{
     DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, told, untried,
 };
-use crate::conformance::fingerprint;
 use kilter_provider::compare;
 use kilter_provider::read;
 use kilter_provider::{Query, Wanted, get_one};

@@ -1,7 +1,7 @@
 //! Laws about removal.
 
 use super::reading::{declared, seen};
-use crate::conformance::bench::{
+use crate::conformance::harness::{
     DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
 };
 use crate::conformance::subject::Unsupported;
@@ -63,7 +63,7 @@ pub(super) fn absent_stays(bench: &Harness) -> Trial {
             Err(why) => return broken(format!("{} does not exist and cannot be checked: {why}", absent.name)),
             Ok((state, _)) if state.exists => return untried(format!("{} exists in a fresh sandbox", absent.name)),
             Ok((_, differences)) if !differences.is_empty() => {
-                let told = crate::conformance::bench::told(&differences);
+                let told = crate::conformance::harness::told(&differences);
                 return broken(format!(
                     "{} does not exist, but is not in sync with `ensure: absent`: {told}",
                     absent.name

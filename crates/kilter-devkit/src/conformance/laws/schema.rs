@@ -2,7 +2,7 @@
 
 use kilter_model::{AttributeSchema, TypeSchema};
 
-use crate::conformance::bench::{Harness, Trial, broken};
+use crate::conformance::harness::{Harness, Trial, broken};
 use kilter_provider::contradiction;
 
 pub(super) fn is_described(bench: &Harness) -> Trial {

@@ -2,7 +2,7 @@
 
 use kilter_model::{AttributeSchema, Behaviour, Change, DataType, Difference, Hash, Outcome, State, Value};
 
-use crate::conformance::bench::{Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable};
+use crate::conformance::harness::{Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable};
 use crate::conformance::specimen::Sample;
 use kilter_provider::Mode;
 use kilter_provider::compare;

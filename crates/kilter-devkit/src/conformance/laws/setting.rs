@@ -3,10 +3,10 @@
 use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change, State, Value};
 
 use super::reading::{declared, seen};
-use crate::conformance::bench::{
+use crate::conformance::fingerprint;
+use crate::conformance::harness::{
     DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
 };
-use crate::conformance::fingerprint;
 use crate::conformance::subject::Unsupported;
 use kilter_provider::Mode;
 use kilter_provider::compare;

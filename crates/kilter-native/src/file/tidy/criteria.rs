@@ -5,7 +5,7 @@ use kilter_model::{Attributes, Value};
 use kilter_provider::ValidationError;
 
 use crate::file::kind::Kind;
-use crate::file::look::OpenedPath;
+use crate::file::opened_path::OpenedPath;
 use crate::value_text::texts;
 
 /// Time of a file that its age is measured from.

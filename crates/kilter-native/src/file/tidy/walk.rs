@@ -11,8 +11,8 @@ use crate::file::content::go_on;
 use crate::file::entry;
 use crate::file::error::{FileError, MAX_DEPTH};
 use crate::file::kind::Kind;
-use crate::file::look::{FoundEntry, list_all, look, look_within, open_seen};
 use crate::file::open::{self, LIST};
+use crate::file::opened_path::{FoundEntry, list_all, look, look_within, open_seen};
 use crate::file::temp_names;
 
 /// Entries to remove. The entries of a directory precede it.

@@ -7,7 +7,7 @@ use kilter_model::{AttributeName, Difference, ResourceRef};
 use rustc_hash::FxHashMap;
 
 use crate::driver::clock::millis;
-use crate::driver::window::ChangeCounters;
+use crate::driver::status_snapshot::ChangeCounters;
 
 /// Changes and refreshes of all resources.
 #[derive(Debug, Default)]

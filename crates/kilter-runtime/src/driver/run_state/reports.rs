@@ -3,7 +3,7 @@
 use kilter_engine::ResourceId;
 
 use super::contests::Contests;
-use super::standing::Standing;
+use super::status::Standing;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Report, ResourceReport, Status};
 

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use crate::options::Options;
 use crate::prepare::Prepared;
-use crate::reversals::RevertStore;
+use crate::revert_store::RevertStore;
 
 /// Saved pre-change state of this manifest.
 pub(super) struct RevertTracker {

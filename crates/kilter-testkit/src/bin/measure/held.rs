@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kilter_testkit::outside::{KilterProcess, wait};
+use kilter_testkit::kilter_process::{KilterProcess, wait};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 use super::run::{MeasureSetup, best};

@@ -7,8 +7,8 @@
 
 mod baseline;
 mod floods;
-mod fresh;
 mod held;
+mod loopback_fs;
 mod outside;
 mod peer;
 mod run;

@@ -1,7 +1,7 @@
 //! Measures the effect of many events and many edits on a run that holds a state.
 
 use kilter_testkit::edits::{Edits, Lasted, edits};
-use kilter_testkit::storm::{StressTest, storm};
+use kilter_testkit::stress_test::{StressTest, storm};
 
 use super::run::MeasureSetup;
 use super::table::CostTable;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::fresh::LoopbackFs;
+use super::loopback_fs::LoopbackFs;
 use super::run::{Cost, MeasureSetup, best, calls, once};
 use super::table::CostTable;
 use super::{baseline, floods, held, outside, peer, scripts, workload};
@@ -26,8 +26,8 @@ pub(crate) const ALL: &[(&str, bool, Measure)] = &[
     ("held", false, held::held),
     ("idle", false, held::idle),
     ("repair", false, held::repaired),
-    ("storm", false, outside::million),
-    ("edits", false, outside::thousand),
+    ("storm", false, kilter_process::million),
+    ("edits", false, kilter_process::thousand),
     ("calls", true, system_calls),
     ("memory", true, memory),
     ("floods", true, floods::floods),

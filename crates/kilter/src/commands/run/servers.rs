@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kilter_runtime::{Mode, StatusHandle};
 
-use crate::commands::pass::ExecOptions;
+use crate::commands::exec_options::ExecOptions;
 use crate::exit::Exit;
 use crate::pauses::Pauses;
 use crate::server::{Listener, Server};

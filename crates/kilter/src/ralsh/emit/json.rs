@@ -5,9 +5,9 @@ use kilter_provider::Provider;
 use serde_json::{Map, Value as Json, json};
 
 use super::Shown;
+use crate::ralsh::error::Error;
 use crate::ralsh::explain;
 use crate::ralsh::lookup;
-use crate::ralsh::trouble::Error;
 
 /// Returns providers with their attributes.
 pub(super) fn providers(providers: &[&dyn Provider], source: &dyn Fn(&dyn Provider) -> String) -> Json {

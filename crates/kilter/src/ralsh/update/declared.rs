@@ -7,7 +7,7 @@ use kilter_provider::{Provider, Registry};
 use kilter_runtime::{Prepared, Rejected, plan_of};
 
 use crate::providers;
-use crate::ralsh::trouble::Error;
+use crate::ralsh::error::Error;
 
 /// Prepares a run with only this resource.
 pub(super) fn prepared(

@@ -19,7 +19,7 @@ use super::attempt::{Attempt, Attempts, Operation};
 use super::calls::{TruncateGuard, is_cut};
 use super::landlock::DEVICES;
 use super::listener::{CallVerdict, NotifyListener, PendingCall};
-use super::place::{Base, Last, Place, View};
+use super::resolve_path::{Base, Last, Place, View};
 use super::table::{self, At, CallEffect, Needs};
 
 /// Maximum number of attempts to examine. Beyond it, a flood of attempts costs no additional time.

@@ -8,8 +8,8 @@ use kilter_process::{Capture, Output, Status, Termination};
 use kilter_provider::Context;
 
 use super::command::CommandLine;
+use super::command_runner::{CommandRunner, seconds};
 use super::expected::without_line_breaks;
-use super::launch::{CommandRunner, seconds};
 use super::secrets::SensitiveTexts;
 use crate::tool::ending_of;
 

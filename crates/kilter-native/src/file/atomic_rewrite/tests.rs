@@ -22,7 +22,7 @@ impl WholeFileBench {
         names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    fn replace(&self, whole: AtomicRewrite) -> Result<Vec<String>, WholeError> {
+    fn replace(&self, whole: AtomicRewrite) -> Result<Vec<String>, AtomicRewriteError> {
         whole.replace(b"new", 0o644, &Context::empty())
     }
 }

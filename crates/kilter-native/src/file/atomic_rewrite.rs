@@ -18,11 +18,11 @@ use super::backup::{Copies, Keeper};
 use super::durable::PendingFsync;
 use super::error::FileError;
 use super::kind::Kind;
-use super::look::{OpenedPath, look_at, open_seen};
 use super::open::{self, Parent, READ};
+use super::opened_path::{OpenedPath, look_at, open_seen};
 use super::ownership::Ownership;
-use super::private::StagingDir;
 use super::stage::{Data, remove_only, stage};
+use super::staging_dir::StagingDir;
 use super::temporary_record::record;
 use super::validate_cmd::{self, ReportedPart};
 use super::{content, mode, temp_names};
@@ -35,7 +35,7 @@ const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// The reason why a file could not be read or replaced.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(crate) struct WholeError(#[from] Reason);
+pub(crate) struct AtomicRewriteError(#[from] Reason);
 
 #[derive(Debug, thiserror::Error)]
 enum Reason {
@@ -51,7 +51,7 @@ enum Reason {
     TooLarge { path: String, limit: u64 },
 }
 
-impl WholeError {
+impl AtomicRewriteError {
     /// Returns true if the path, or a directory above it, does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(&self.0, Reason::File(error) if error.is_missing())
@@ -63,9 +63,9 @@ impl WholeError {
     }
 }
 
-impl From<FileError> for WholeError {
-    fn from(error: FileError) -> WholeError {
-        WholeError(error.into())
+impl From<FileError> for AtomicRewriteError {
+    fn from(error: FileError) -> AtomicRewriteError {
+        AtomicRewriteError(error.into())
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn is_normal(path: &str) -> bool {
 ///
 /// # Errors
 /// If it is not a regular file, or the system refuses.
-pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
+pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, AtomicRewriteError> {
     read_within(path, MAX_FILE_BYTES)
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn read(path: &str) -> Result<Option<Vec<u8>>, WholeError> {
 ///
 /// # Errors
 /// If the file is larger, it is not a regular file, or the system refuses.
-pub(crate) fn read_within(path: &str, limit: u64) -> Result<Option<Vec<u8>>, WholeError> {
+pub(crate) fn read_within(path: &str, limit: u64) -> Result<Option<Vec<u8>>, AtomicRewriteError> {
     let path = open::normal(path)?;
     let fd = match open::open_source(path, READ) {
         Ok(fd) => fd,
@@ -134,7 +134,7 @@ impl FileOwner {
 ///
 /// # Errors
 /// If the directory above does not exist, or the system refuses.
-pub(crate) fn create_private(path: &str, owner: FileOwner) -> Result<(), WholeError> {
+pub(crate) fn create_private(path: &str, owner: FileOwner) -> Result<(), AtomicRewriteError> {
     let path = open::normal(path)?;
     let parent = Rc::new(open::open_parent(path)?);
     let leaf = open::split(path).1.as_bytes();
@@ -164,7 +164,7 @@ impl AtomicRewrite {
     ///
     /// # Errors
     /// If it is not a regular file (links are not followed), or the system refuses.
-    pub(crate) fn open(path: &str) -> Result<AtomicRewrite, WholeError> {
+    pub(crate) fn open(path: &str) -> Result<AtomicRewrite, AtomicRewriteError> {
         AtomicRewrite::open_as(path, None, MAX_FILE_BYTES)
     }
 
@@ -174,11 +174,11 @@ impl AtomicRewrite {
     /// # Errors
     /// If file or directory belong to another user, the file has several names or more than `limit` bytes, and for the
     /// reasons of [`AtomicRewrite::open`].
-    pub(crate) fn open_owned(path: &str, owner: FileOwner, limit: u64) -> Result<AtomicRewrite, WholeError> {
+    pub(crate) fn open_owned(path: &str, owner: FileOwner, limit: u64) -> Result<AtomicRewrite, AtomicRewriteError> {
         AtomicRewrite::open_as(path, Some(owner), limit)
     }
 
-    fn open_as(path: &str, owner: Option<FileOwner>, limit: u64) -> Result<AtomicRewrite, WholeError> {
+    fn open_as(path: &str, owner: Option<FileOwner>, limit: u64) -> Result<AtomicRewrite, AtomicRewriteError> {
         let path = open::normal(path)?;
         let parent = Rc::new(open::open_parent(path)?);
         if owner.is_some_and(|owner| !owner.owns(&parent.stat)) {
@@ -221,7 +221,12 @@ impl AtomicRewrite {
     ///
     /// # Errors
     /// If the file has changed since the read, or the system refuses.
-    pub(crate) fn replace(self, bytes: &[u8], new_mode: u32, cx: &Context<'_>) -> Result<Vec<String>, WholeError> {
+    pub(crate) fn replace(
+        self,
+        bytes: &[u8],
+        new_mode: u32,
+        cx: &Context<'_>,
+    ) -> Result<Vec<String>, AtomicRewriteError> {
         self.replace_checked(bytes, new_mode, &Precautions::NONE, cx)
     }
 
@@ -236,7 +241,7 @@ impl AtomicRewrite {
         new_mode: u32,
         precautions: &Precautions<'_>,
         cx: &Context<'_>,
-    ) -> Result<Vec<String>, WholeError> {
+    ) -> Result<Vec<String>, AtomicRewriteError> {
         tracing::debug!(path = %self.path, bytes = bytes.len(), "replacing a file");
         let (parent, leaf) = (&self.parent, open::split(&self.path).1.as_bytes());
         if parent.readable {
@@ -290,7 +295,7 @@ impl AtomicRewrite {
     ///
     /// # Errors
     /// If the file has changed since the read, or the system refuses.
-    pub(crate) fn remove(self, cx: &Context<'_>) -> Result<(), WholeError> {
+    pub(crate) fn remove(self, cx: &Context<'_>) -> Result<(), AtomicRewriteError> {
         let Some(old) = &self.old else { return Ok(()) };
         let leaf = open::split(&self.path).1.as_bytes();
         self.still_holds(old, leaf)?;
@@ -359,7 +364,7 @@ fn version(stat: &Stat) -> impl PartialEq + use<> {
     (stat.st_dev, stat.st_ino, stat.st_size, times, stat.st_mode, owner)
 }
 
-pub(super) fn not_regular(path: &str, kind: Kind) -> WholeError {
+pub(super) fn not_regular(path: &str, kind: Kind) -> AtomicRewriteError {
     Reason::NotRegular { path: path.to_owned(), kind }.into()
 }
 

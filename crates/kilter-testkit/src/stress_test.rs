@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use serde_json::Value as Json;
 
-use crate::outside::{Held, KilterProcess, wait};
+use crate::kilter_process::{Held, KilterProcess, wait};
 
 const DIRECTORIES: usize = 10;
 const CALM: usize = 860;

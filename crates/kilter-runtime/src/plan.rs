@@ -92,6 +92,11 @@ impl Step {
         self.found("absent") && !self.is_existence_unknown()
     }
 
+    /// Returns true if the resource was in sync as absent, and a package that comes before may create it.
+    pub(crate) fn may_be_removed(&self) -> bool {
+        self.found("absent") && self.unknown == ["ensure"]
+    }
+
     /// Returns the entries whose removal the step shows.
     pub(crate) fn removed_entries(&self) -> FxHashSet<&str> {
         let removals = self.differences.iter().filter(|one| one["should"] == *"absent");

@@ -1237,6 +1237,32 @@ fn file_from_an_earlier_package_is_created_as_planned() {
     }
 }
 
+#[test]
+fn removal_of_a_file_that_an_earlier_package_may_bring_is_unknown() {
+    for (brought, foreign, expected) in [
+        ("f", None, (Status::Changed, Some(Deviation::Unknown))),
+        ("g", None, (Status::InSync, Some(Deviation::Unknown))),
+        // The package writes the file, but another program had made it before.
+        ("f", Some("foreign\n"), (Status::Failed, Some(Deviation::Stale))),
+        ("g", Some("foreign\n"), (Status::Failed, Some(Deviation::Stale))),
+    ] {
+        let mut scene = Scene::new([]);
+        scene.registry = Registry::new([
+            Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
+            Arc::new(FileProvider::new()),
+        ])
+        .unwrap();
+        let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
+        let file = scene.declare("file", "@/f", &[("ensure", "absent".into())]);
+        scene.order(package, file);
+        let between = |root: &Path| foreign.into_iter().for_each(|text| fs::write(root.join("f"), text).unwrap());
+        let (planned, done) = scene.run_after(true, between);
+        assert_eq!(planned, [Status::WouldChange, Status::Unknown]);
+        assert_eq!(done[1], expected, "{brought} {foreign:?}");
+        assert_eq!(Path::new(&scene.path("f")).exists(), foreign.is_some(), "{brought}");
+    }
+}
+
 /// Plans the file `f` after a package that brings the file `brought`. Applies the plan after another program has
 /// made a change.
 fn scene_after_foreign_change(

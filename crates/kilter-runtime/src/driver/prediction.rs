@@ -31,13 +31,23 @@ impl Driver<'_, '_, '_, '_> {
         let why = match &mut done.result {
             Err(why) => why,
             Ok(found) => {
+                let names_are_paths =
+                    || self.prepared.provider(done.vertex).capabilities().relations().names_are_paths();
+                // A package can bring the path that the resource removes. Of other objects, the apply cannot know if the
+                // package has brought them.
+                let is_open = match found.state.unknown.is_empty() {
+                    true => found.differences.is_empty() && names_are_paths(),
+                    false => !names_are_paths(),
+                };
                 if !found.state.exists
-                    && !found.state.unknown.is_empty()
-                    && !self.prepared.provider(done.vertex).capabilities().relations().names_are_paths()
+                    && is_open
                     && let Some(because) = predicted.brought_before(done.vertex)
                 {
-                    // Only for a path can the apply ask if the package has brought the object.
                     found.state.unknown.push(Unknown { attribute: "ensure".into(), because: because.into() });
+                    // A plan records that the path was missing.
+                    if names_are_paths() {
+                        found.state.attributes.set("ensure", "absent");
+                    }
                 }
                 let is_created = !found.state.exists && found.state.unknown.is_empty() && !found.differences.is_empty();
                 let brought_by = if is_created { predicted.brought_before(done.vertex) } else { None };

@@ -19,12 +19,13 @@ use crate::report::Deviation;
 /// Advice for a stale step.
 const REMEDY: &str = "make a new plan with `kilter plan -o FILE`";
 
-/// Returns the resources that the plan creates, that a package may bring, and whose paths do not exist.
+/// Returns the resources that a package may bring, and whose paths do not exist.
 pub(super) fn missing_at_start(prepared: &Prepared) -> FxHashSet<ResourceId> {
     let Some(plan) = &prepared.plan else { return FxHashSet::default() };
     let is_missing = |vertex: &ResourceId| {
         let resource = prepared.resource(*vertex);
-        plan.step(&resource.reference).is_some_and(|step| step.may_be_brought() || step.was_absent())
+        let may_be_brought = |step: &Step| step.may_be_brought() || step.was_absent() || step.may_be_removed();
+        plan.step(&resource.reference).is_some_and(may_be_brought)
             && prepared.provider(*vertex).capabilities().relations().names_are_paths()
             && symlink_metadata(&*resource.name)
                 .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
@@ -90,6 +91,9 @@ impl RunState<'_> {
         if let Some(step) = step.filter(|step| step.is_unknown && !step.is_refresh_unknown()) {
             let drift = match differences {
                 [] => None,
+                _ if step.may_be_removed() && !self.missing_at_start.contains(&vertex) => {
+                    Some("it was absent when the plan was made, and existed when the run began".into())
+                }
                 differences => {
                     let seal = self.seal(vertex);
                     let told: Vec<Difference> =

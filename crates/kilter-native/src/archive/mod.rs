@@ -91,14 +91,23 @@ impl ArchiveProvider {
             Err(_) => return Ok(state),
         };
         let mut differing = Vec::new();
-        let mut has_member = false;
+        let (mut has_member, mut is_any_there) = (false, false);
         each(File::from(archive), declared.strip, cx.interrupt(), &mut |member| {
             match tree.holds(member)? {
-                true => has_member = true,
-                false => differing.push(EcoString::from(String::from_utf8_lossy(member.path))),
+                true => (has_member, is_any_there) = (true, true),
+                false => {
+                    is_any_there = is_any_there || tree.has(member.path)?;
+                    if differing.len() <= MAX_LISTED {
+                        differing.push(EcoString::from(String::from_utf8_lossy(member.path)));
+                    }
+                }
             }
-            Ok(differing.len() <= MAX_LISTED)
+            Ok(differing.len() <= MAX_LISTED || !is_any_there)
         })?;
+        if !differing.is_empty() && !is_any_there {
+            // The directory may belong to another resource.
+            return Ok(state);
+        }
         if differing.is_empty() || has_member {
             state = present(attributes());
         }

@@ -155,6 +155,18 @@ fn archive_is_unpacked_and_damages_are_repaired() {
 }
 
 #[test]
+fn archive_without_any_file_in_its_directory_is_absent() {
+    let bench = ArchiveBench::new(&tool());
+    let should = bench.should(&[("strip_components", 1.into())]);
+    let missing = bench.differs(&should);
+    fs::create_dir_all(bench.to("")).unwrap();
+    fs::write(bench.to("own"), "stays").unwrap();
+    assert_eq!(bench.differs(&should), missing);
+    fs::write(bench.to("README"), "other").unwrap();
+    assert!(bench.differs(&should).starts_with("differing files: "));
+}
+
+#[test]
 fn formats_are_recognised_by_their_content() {
     let plain = tool();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());

@@ -81,6 +81,17 @@ impl UnpackDirectory {
         Ok(self.last.as_ref().map(|(_, parent)| parent))
     }
 
+    /// Returns true if there is any file, directory or link at a path.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn has(&mut self, path: &[u8]) -> Result<bool, EcoString> {
+        let shown = self.shown(path);
+        let (below, leaf) = entry::split(path);
+        let Some(parent) = self.parent(below).map_err(text)? else { return Ok(false) };
+        Ok(look_at(&parent.fd, leaf, &shown).map_err(text)?.is_some())
+    }
+
     /// Returns true if the member is installed.
     ///
     /// # Errors

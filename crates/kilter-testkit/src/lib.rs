@@ -11,8 +11,9 @@
 //!
 //! The tests of the engine cover its detailed behaviour. Real providers have their own test suites.
 //!
-//! The crate also contains [`hosts`], real machines booted by systemd for tests of the command. [`kilter_process`] observes
-//! runs of the command from outside, in a [`stress_test`] of file events and through many [`edits`]. Tests and
+//! The crate also contains [`hosts`], real machines booted by systemd for tests of the command, and [`fleet`] for
+//! commands on many of them. [`kilter_process`] observes runs of the command from outside, in a [`stress_test`] of file
+//! events and through many [`edits`]. Tests and
 //! measurements share these modules with different sizes.
 //!
 //! [`declarations`] shuffles manifests. [`appliance`] is a device with an HTTP interface that misbehaves on request.
@@ -24,6 +25,7 @@ mod chaos;
 pub mod declarations;
 mod driver;
 pub mod edits;
+pub mod fleet;
 mod graph_gen;
 mod held;
 pub mod hosts;

@@ -8,7 +8,7 @@ use kilter_testkit::hosts::{Host, HostOutput};
 use serde_json::Value as Json;
 
 /// Name of the host. It is part of files, so all hosts have the same one.
-const NAME: &str = "server";
+pub(crate) const NAME: &str = "server";
 
 /// Prints the state of a host.
 const STATE: &str = include_str!("state.py");
@@ -30,13 +30,13 @@ rm -r work theme-1.2
 "#;
 
 /// Makes the repository the only source of packages.
-const PREPARE: &str = "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*
+pub(crate) const PREPARE: &str = "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*
     echo 'deb [trusted=yes] file:/srv/repository ./' >/etc/apt/sources.list
     apt-get -qq update";
 
 /// Files for each host.
 pub(crate) struct Inputs {
-    program: PathBuf,
+    pub(crate) program: PathBuf,
     repository: PathBuf,
     sources: PathBuf,
     state: PathBuf,
@@ -60,6 +60,15 @@ impl Inputs {
             return Err(format!("the sources: {}", String::from_utf8_lossy(&made.stderr)));
         }
         Ok(Inputs { program, repository, sources, state, texts })
+    }
+
+    /// Returns the files of a host without kilter, with their paths there.
+    pub(crate) fn files(&self) -> Vec<(&Path, &str)> {
+        vec![
+            (&self.repository, "/srv/repository"),
+            (&self.sources, "/srv/sources"),
+            (&self.state, "/srv/sources/state.py"),
+        ]
     }
 }
 
@@ -111,16 +120,9 @@ pub(crate) struct EmptyHost(Host);
 
 impl EmptyHost {
     pub(crate) fn boot(inputs: &Inputs) -> Result<EmptyHost, String> {
-        let host = Host::up(
-            NAME,
-            &[
-                (&inputs.program, "/usr/local/bin/kilter"),
-                (&inputs.repository, "/srv/repository"),
-                (&inputs.sources, "/srv/sources"),
-                (&inputs.state, "/srv/sources/state.py"),
-            ],
-        );
-        let host = EmptyHost(host);
+        let mut files = inputs.files();
+        files.push((&inputs.program, "/usr/local/bin/kilter"));
+        let host = EmptyHost(Host::up(NAME, &files));
         host.succeeds(&["bash", "-euc", PREPARE])?;
         Ok(host)
     }
@@ -239,7 +241,7 @@ fn failed(what: &str, HostOutput { code, stdout, stderr }: &HostOutput) -> Strin
     format!("{what}: exit code {code}\n{stdout}{stderr}")
 }
 
-fn json(text: &str) -> Result<Json, String> {
+pub(crate) fn json(text: &str) -> Result<Json, String> {
     serde_json::from_str(text).map_err(|error| format!("{error}: {text}"))
 }
 

@@ -1,7 +1,7 @@
 //! Trials by hand of a host on which `examples/server` has been applied.
 
 use crate::empty_host::{EmptyHost, Inputs};
-use crate::undo;
+use crate::{fleet, undo};
 
 /// A trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(crate) enum ServerTrial {
     Writers,
     /// `kilter undo` of the first apply, compared with the empty host.
     Undo,
+    /// One plan and one apply for eight empty hosts over ssh.
+    Fleet,
 }
 
 impl ServerTrial {
@@ -20,23 +22,24 @@ impl ServerTrial {
             "damages" => Ok(ServerTrial::Damages),
             "writers" => Ok(ServerTrial::Writers),
             "undo" => Ok(ServerTrial::Undo),
-            _ => Err(format!("there is no trial `{name}`; there are damages, writers and undo")),
-        }
-    }
-
-    /// Returns the script that tries a host.
-    fn script(self) -> Option<&'static str> {
-        match self {
-            ServerTrial::Damages => Some(include_str!("damages.py")),
-            ServerTrial::Writers => Some(include_str!("writers.py")),
-            ServerTrial::Undo => None,
+            "fleet" => Ok(ServerTrial::Fleet),
+            _ => Err(format!("there is no trial `{name}`; there are damages, writers, undo and fleet")),
         }
     }
 }
 
-/// Applies the manifests to a host, tries it, and prints the result.
+/// Runs a trial and prints the result.
 pub(crate) fn run(inputs: &Inputs, trial: ServerTrial) -> Result<(), String> {
-    let Some(script) = trial.script() else { return undo::run(inputs) };
+    match trial {
+        ServerTrial::Damages => scripted(inputs, include_str!("damages.py")),
+        ServerTrial::Writers => scripted(inputs, include_str!("writers.py")),
+        ServerTrial::Undo => undo::run(inputs),
+        ServerTrial::Fleet => fleet::run(inputs),
+    }
+}
+
+/// Applies the manifests to a host, tries it by a script, and prints the output.
+fn scripted(inputs: &Inputs, script: &str) -> Result<(), String> {
     let host = EmptyHost::boot(inputs)?;
     host.converge(&inputs.texts)?;
     let tried = host.tried(script, &inputs.texts);

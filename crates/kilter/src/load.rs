@@ -141,7 +141,9 @@ pub(crate) fn load(
     };
     let with_collected = |(loaded, collected)| Loaded { collected, ..loaded };
     match input {
-        Input::Manifests(_) if let Some(received) = session.received() => compile_known(received.inputs()?, compile),
+        Input::Manifests(_) | Input::Held { .. } if let Some(received) = session.received() => {
+            compile_known(received.inputs()?, compile)
+        }
         Input::Manifests(args) => {
             manifests(session, args, &InputFiles::default(), None, ManifestKind::FileOrPipe, compile)
                 .map(with_collected)

@@ -89,7 +89,8 @@ fn main() -> ExitCode {
         Ok(mut cli) => {
             cli.global.color.write_global();
             cli.global.log.iter().for_each(module_log::start);
-            if let Err(exit) = remote::select_failed(&mut cli.global) {
+            let selected = remote::select_failed(&mut cli.global).and_then(|()| remote::select_root(&mut cli.global));
+            if let Err(exit) = selected {
                 return exit.into();
             }
             match devices::named(&cli.global) {

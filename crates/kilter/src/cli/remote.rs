@@ -20,6 +20,10 @@ pub(crate) struct RemoteArgs {
     /// reached: its number, or `last`
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) failed_of: Option<String>,
+    /// Run the command on the system in this directory, which does not run: an image or a mounted disk. It is the same as
+    /// `--on chroot://DIR` and needs root
+    #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) root: Option<PathBuf>,
     /// Inventory of hosts and devices: a file, a directory or a program, in the format of kilter, Bolt or Ansible
     /// [default: /etc/kilter/inventory.yaml for root, ~/.config/kilter/inventory.yaml otherwise, if it exists]
     #[arg(short = 'i', long, global = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath,
@@ -63,6 +67,7 @@ impl Default for RemoteArgs {
         RemoteArgs {
             on: Vec::new(),
             failed_of: None,
+            root: None,
             inventory: None,
             is_become: false,
             become_user: None,
@@ -78,10 +83,11 @@ impl Default for RemoteArgs {
 }
 
 /// Options of this module that take a value, and the colour, which this process decides.
-const WITH_VALUE: [&str; 11] = [
+const WITH_VALUE: [&str; 12] = [
     "--color",
     "--on",
     "--failed-of",
+    "--root",
     "-i",
     "--inventory",
     "--become-user",

@@ -30,7 +30,7 @@ use crate::cli::{ReportFormat, RunArgs};
 use crate::collected::Keeper;
 use crate::execute::stop_of;
 use crate::exit::Exit;
-use crate::load::{self, InputFiles, Loaded};
+use crate::load::{self, InputFiles, Loaded, Received};
 use crate::output::BufferedLines;
 use crate::pull::PulledVersion;
 use crate::recorder::{OnFailure, Recorder};
@@ -62,6 +62,9 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     signals::listen()?;
     Reports::open(&args.reports, "run", &args.input.manifests, session)?;
     kilter_process::use_single_arena();
+    if args.input.received {
+        session.set_received(Received::read()?);
+    }
     let status = args.converged_status_file.as_deref().map(status_file).transpose()?;
     let pull = source::open(args, session)?;
     let registry = providers::registry_with(session, args.jobs.given())?;

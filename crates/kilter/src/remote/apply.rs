@@ -179,7 +179,7 @@ pub(super) fn local(global: &Global) -> Global {
 }
 
 /// Refuses options that have no meaning here.
-fn refuse(options: &[(bool, &str)]) -> Result<(), Exit> {
+pub(super) fn refuse(options: &[(bool, &str)]) -> Result<(), Exit> {
     match options.iter().find(|(is_given, _)| *is_given) {
         Some((_, option)) => Err(output::fail(format_args!("{option} cannot be used with --on"))),
         None => Ok(()),

@@ -82,33 +82,36 @@ fn several(hosts: &Hosts, call: &RemoteCall, is_json: bool) -> Exit {
 
 /// Executes an endless command on several hosts. Each line starts with the name of its host.
 fn several_streaming(hosts: &Hosts, call: &RemoteCall) -> Exit {
-    let answers = hosts.each(&hosts.all(), |host| {
-        let print = |stream: Stream, line: &[u8]| {
-            foreign::write(stream, &[format!("{}: ", hosts.name(host)).as_bytes(), line].concat());
-        };
-        let mut pending = [Vec::new(), Vec::new()];
-        let finished = hosts.call_streaming(host, call, &mut |stream, bytes| {
-            let pending = &mut pending[usize::from(stream != Stream::Stdout)];
-            keep(pending, bytes);
-            while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = pending.drain(..=end).collect();
-                print(stream, &line);
-            }
-        });
-        for (stream, rest) in [Stream::Stdout, Stream::Stderr].into_iter().zip(pending) {
-            if !rest.is_empty() {
-                print(stream, &[rest.as_slice(), b"\n"].concat());
-            }
-        }
-        match finished {
-            Ok(finished) => HostAnswer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() },
-            Err(answer) => answer,
-        }
-    });
+    let answers = hosts.each(&hosts.all(), |host| streaming(hosts, host, call));
     for (host, answer) in answers.iter().enumerate() {
         report(hosts.name(host), answer);
     }
     target_results::exit(&answers.iter().map(HostAnswer::code).collect::<Vec<u8>>())
+}
+
+/// Executes a command on a host. Each line of its output starts with the name of the host.
+pub(super) fn streaming(hosts: &Hosts, host: usize, call: &RemoteCall) -> HostAnswer {
+    let print = |stream: Stream, line: &[u8]| {
+        foreign::write(stream, &[format!("{}: ", hosts.name(host)).as_bytes(), line].concat());
+    };
+    let mut pending = [Vec::new(), Vec::new()];
+    let finished = hosts.call_streaming(host, call, &mut |stream, bytes| {
+        let pending = &mut pending[usize::from(stream != Stream::Stdout)];
+        keep(pending, bytes);
+        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = pending.drain(..=end).collect();
+            print(stream, &line);
+        }
+    });
+    for (stream, rest) in [Stream::Stdout, Stream::Stderr].into_iter().zip(pending) {
+        if !rest.is_empty() {
+            print(stream, &[rest.as_slice(), b"\n"].concat());
+        }
+    }
+    match finished {
+        Ok(finished) => HostAnswer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() },
+        Err(answer) => answer,
+    }
 }
 
 /// Returns an answer without a result as a member of the document.

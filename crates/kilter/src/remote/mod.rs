@@ -10,10 +10,12 @@ mod plans;
 mod results;
 mod resume;
 mod rollout;
+mod run;
 mod saved;
 mod store;
 mod targets;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use kilter_inventory::Target;
@@ -26,6 +28,7 @@ use hosts::Hosts;
 pub(crate) use resume::{run as run_rollout, select_failed};
 pub(crate) use saved::is_applied;
 use targets::HostSelection;
+pub(crate) use targets::select_root;
 
 /// Default directory of the programs for hosts of other kinds of machines.
 const PROGRAMS: &str = "/usr/lib/kilter";
@@ -54,11 +57,12 @@ pub(crate) fn run(cli: &Cli, words: Vec<String>) -> Exit {
         | Command::Confirm(_) => forward::run(cli, words),
         Command::Plan(args) => apply::plan(cli, args, &words),
         Command::Apply(args) => apply::apply(cli, args, &words),
+        Command::Run(args) => run::run(cli, args, &words),
         _ => output::fail_with(
             "this command works on this machine only",
             [
-                "--on is for plan, apply, get, set, act, types, facts, status, pause, resume, clean, history, blame, undo \
-                 and confirm",
+                "--on is for plan, apply, run, get, set, act, types, facts, status, pause, resume, clean, history, blame, \
+                 undo and confirm",
             ],
         ),
     }
@@ -75,6 +79,7 @@ fn refuse_options(cli: &Cli) -> Result<(), Exit> {
     let source = match &cli.command {
         Command::Plan(args) => args.source.from.as_ref(),
         Command::Apply(args) => args.source.from.as_ref(),
+        Command::Run(args) => args.source.from.as_ref(),
         _ => None,
     };
     if source.is_some() {
@@ -111,7 +116,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
     }
-    let program = std::path::Path::new("/proc/self/exe");
+    let program = Path::new("/proc/self/exe");
     if args.remove
         && let Ok(path) = std::env::current_exe()
     {
@@ -124,7 +129,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Exit {
 }
 
 fn programs(args: &RemoteArgs) -> std::io::Result<Programs> {
-    Programs::new(args.programs.as_deref().unwrap_or(std::path::Path::new(PROGRAMS)), trust::usual())
+    let directory = args.programs.as_deref().unwrap_or(Path::new(PROGRAMS));
+    Programs::new(directory, trust::usual())
 }
 
 /// Returns the selected hosts of a command line, without sessions unless the selection needs facts.

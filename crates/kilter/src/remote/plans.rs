@@ -15,7 +15,7 @@ use super::forward;
 use super::hosts::{HostAnswer, Hosts};
 use crate::cli::ManifestArgs;
 use crate::foreign;
-use crate::load::{self, ForHost};
+use crate::load::{self, ForHost, Received};
 use crate::output::{self, BufferedLines};
 use crate::session::Session;
 use crate::style::{FAILED, NAME, styled};
@@ -71,6 +71,15 @@ impl Planner<'_> {
     /// Makes the plans of all hosts, in their order.
     pub(super) fn plans(&self) -> Vec<HostPlan> {
         self.hosts.each(&self.hosts.all(), |host| self.plan(host).unwrap_or_else(|plan| plan))
+    }
+
+    /// Returns the manifests for a host, compiled with its facts.
+    ///
+    /// # Errors
+    /// The failure, or the missing answer.
+    pub(super) fn received(&self, host: usize) -> Result<Received, HostPlan> {
+        let facts = self.facts(host)?;
+        self.compile(host, facts).map(|(made, _)| made.received)
     }
 
     fn plan(&self, host: usize) -> Result<HostPlan, HostPlan> {
@@ -240,8 +249,7 @@ pub(super) fn show(hosts: &Hosts, plans: &[HostPlan]) {
         _ => None,
     }));
     for HostGroup { hosts: failed, text } in &failed {
-        output::line(format_args!("{} {}", styled(FAILED, "failed:"), names(hosts, failed)));
-        text.lines().for_each(|line| output::line(format_args!("  {line}")));
+        show_failed(&names(hosts, failed), text);
     }
     for (host, plan) in plans.iter().enumerate() {
         if let HostPlan::NoAnswer(answer) = plan {
@@ -266,6 +274,12 @@ pub(super) fn show(hosts: &Hosts, plans: &[HostPlan]) {
         .map(|(at, (count, what))| format!("{count} {what}{}", if at == 0 { in_groups.as_str() } else { "" }));
     let text = text.collect::<Vec<String>>().join(", ");
     output::line(format_args!("{}: {text}", number_of_hosts(plans.len())));
+}
+
+/// Shows the messages of hosts that have no plan.
+pub(super) fn show_failed(names: &str, text: &str) {
+    output::line(format_args!("{} {names}", styled(FAILED, "failed:")));
+    text.lines().for_each(|line| output::line(format_args!("  {line}")));
 }
 
 pub(super) fn show_group(hosts: &Hosts, group: &HostGroup) {

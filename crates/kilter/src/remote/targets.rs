@@ -9,7 +9,7 @@ use kilter_remote::{Become, Destination, Password, Ssh, Via};
 
 use super::ask;
 use super::hosts::Hosts;
-use crate::cli::RemoteArgs;
+use crate::cli::{Global, RemoteArgs};
 use crate::exit::Exit;
 use crate::{inventory, output, trust};
 
@@ -108,6 +108,27 @@ impl HostSelection {
             false => Ok(()),
         }
     }
+}
+
+/// Replaces `--root` by the destination of its directory.
+///
+/// # Errors
+/// If `--on` selects hosts too, or the directory has no root file system; reported.
+pub(crate) fn select_root(global: &mut Global) -> Result<(), Exit> {
+    let Some(given) = global.remote.root.take() else { return Ok(()) };
+    if !global.remote.on.is_empty() {
+        return Err(output::fail("--root selects the system: leave out --on and --failed-of"));
+    }
+    let refuse = |why: &dyn std::fmt::Display| output::fail(format_args!("--root {}: {why}", given.display()));
+    let directory = given.canonicalize().map_err(|error| refuse(&error))?;
+    if let Some(missing) = ["proc", "sys", "dev", "run"].into_iter().find(|name| !directory.join(name).is_dir()) {
+        let why = format!("it is no root file system, because it has no directory `{missing}`");
+        return Err(refuse(&why));
+    }
+    let text = directory.to_str().filter(|text| !text.contains(','));
+    let text = text.ok_or_else(|| refuse(&"a path in UTF-8 without commas is expected"))?;
+    global.remote.on = vec![format!("chroot://{text}")];
+    Ok(())
 }
 
 /// Returns the way to a host that is in no inventory.

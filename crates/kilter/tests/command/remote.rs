@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::run::content;
+use crate::run::{Running, content, wait};
 use crate::support::*;
 
 /// A server for logins as the user of the tests. All names of hosts that start with `h` lead to it.
@@ -383,6 +383,49 @@ fn image_directory_is_changed_and_nothing_is_left_mounted() {
         std::fs::read_link(link).is_ok_and(|found| found.to_string_lossy() == namespace.trim())
     };
     assert!(!namespace.is_empty() && !processes.any(is_alive), "{namespace}");
-    let history = place.run(&["--on", &on, "history"]);
+    let history = place.run(&["--root", &root.display().to_string(), "history"]);
     assert!(history.code == 0 && history.stdout.contains("2 changed"), "{history:?}");
+}
+
+#[test]
+fn run_holds_hosts_until_the_command_ends() {
+    let sshd = Sshd::start();
+    let config = sshd.path("ssh_config");
+    let held = sshd.place.path().join("held");
+    let text = format!("resources:\n  file[{}]: {{content: {{file: text}}}}\n", held.display());
+    let manifest = sshd.place.file("site.yaml", text);
+    sshd.place.file("text", "it's $(declared)\n");
+    let args = ["--ssh-config", &config, "--on", "h1", "run", &manifest];
+    let running = Running::of(&sshd.place, &args);
+    wait("the first change", || content(&held) == "it's $(declared)\n");
+    std::fs::write(&held, "damaged").unwrap();
+    wait("the repair", || content(&held) == "it's $(declared)\n");
+    let status = sshd.kilter("h1", &["status", "--format", "json"]);
+    assert_eq!(status.code, 0, "{status:?}");
+    let (code, _, errors) = running.end();
+    assert_eq!(code, Some(143), "{errors}");
+    let status = sshd.kilter("h1", &["status"]);
+    assert!(status.code != 0, "the run on the host has ended: {status:?}");
+
+    let once = sshd.kilter("h1,h2", &["--parallel", "1", "run", "--converged-exit", &manifest]);
+    assert!(once.code == 1 && once.stderr.contains("give --parallel 2"), "{once:?}");
+    let both = sshd.kilter("h1,h2", &["run", "--noop", "--converged-exit", "--converged-timeout", "0", &manifest]);
+    assert!(both.code == 0 && both.stdout.contains("h1: ") && both.stdout.contains("h2: "), "{both:?}");
+    let wrong = sshd.place.file("wrong.yaml", "resources:\n  file[/x]: {contents: x}\n");
+    let wrong = sshd.kilter("h1", &["run", &wrong]);
+    assert!(wrong.code == 4 && wrong.stderr.contains("wrong.yaml:2"), "{wrong:?}");
+}
+
+#[test]
+fn root_is_a_directory_with_a_root_file_system() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("empty")).unwrap();
+    for (root, words, why) in [
+        ("missing", &["facts"][..], "--root missing: No such file or directory"),
+        ("empty", &["facts"], "--root empty: it is no root file system, because it has no directory `proc`"),
+        ("empty", &["--on", "web1", "facts"], "--root selects the system: leave out --on and --failed-of"),
+    ] {
+        let refused = place.run(&[&["--root", root], words].concat());
+        assert!(refused.code == 1 && refused.stderr.contains(why), "{refused:?}");
+    }
 }

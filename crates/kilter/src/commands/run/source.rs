@@ -53,7 +53,8 @@ pub(super) struct FirstRead {
 pub(super) fn open(args: &RunArgs, session: &Session) -> Result<Option<(Pull, Duration)>, Exit> {
     let kind = if args.noop { StoreKind::Temporary } else { StoreKind::Stored };
     let Some(pull) = Pull::open(&args.source, session, kind)? else {
-        return are_files(&args.input.manifests).map(|()| None);
+        let is_read_again = !args.input.received;
+        return if is_read_again { are_files(&args.input.manifests).map(|()| None) } else { Ok(None) };
     };
     let interval = args.fetches.interval;
     if let Some(version) = pull.current() {

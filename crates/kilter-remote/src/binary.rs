@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use kilter_process::trust::TrustPolicy;
-use ring::digest::{SHA256, digest};
+
+use crate::compressed::{CompressedCache, sha256};
 
 /// Programs for hosts: this one, and those for other kinds of machines.
 #[derive(Debug)]
@@ -20,16 +21,20 @@ pub struct Programs {
     directory: PathBuf,
     trust: TrustPolicy,
     others: Mutex<HashMap<String, Arc<Binary>>>,
+    cache: Option<CompressedCache>,
 }
 
 impl Programs {
     /// Reads the program of this process. Those for other kinds of machines are read at their first use from
-    /// `directory`, as `kilter-MACHINE`.
+    /// `directory`, as `kilter-MACHINE`. `cache` is a directory that only this user can change, for the compressed
+    /// programs.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn new(directory: &Path, trust: TrustPolicy) -> io::Result<Programs> {
-        Ok(Programs { own: Binary::own()?, directory: directory.to_owned(), trust, others: Mutex::default() })
+    pub fn new(directory: &Path, trust: TrustPolicy, cache: Option<&Path>) -> io::Result<Programs> {
+        let cache = cache.map(CompressedCache::new);
+        let own = Binary::own(cache.clone())?;
+        Ok(Programs { own, directory: directory.to_owned(), trust, others: Mutex::default(), cache })
     }
 
     /// Returns the program of this process.
@@ -56,7 +61,7 @@ impl Programs {
             }
             false => format!("{}: {distrust}", path.display()),
         })?;
-        let binary = opened.open().and_then(|file| Binary::of(file, machine));
+        let binary = opened.open().and_then(|file| Binary::of(file, machine, self.cache.clone()));
         let binary = binary.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         Ok(Arc::clone(others.entry(machine.to_owned()).or_insert_with(|| Arc::new(binary))))
     }
@@ -71,20 +76,21 @@ pub struct Binary {
     digest: String,
     compressed: OnceLock<Vec<u8>>,
     compression: Mutex<()>,
+    cache: Option<CompressedCache>,
 }
 
 impl Binary {
     /// Reads the program of this process.
-    fn own() -> io::Result<Binary> {
+    fn own(cache: Option<CompressedCache>) -> io::Result<Binary> {
         // The link names this program even if its file was replaced meanwhile.
-        Binary::of(File::open("/proc/self/exe")?, crate::stub::own_machine())
+        Binary::of(File::open("/proc/self/exe")?, crate::stub::own_machine(), cache)
     }
 
     /// Reads a program that runs on `machine`.
-    fn of(file: File, machine: &str) -> io::Result<Binary> {
-        let digest = digest(&SHA256, &content(&file)?).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    fn of(file: File, machine: &str, cache: Option<CompressedCache>) -> io::Result<Binary> {
+        let digest = sha256(&content(&file)?);
         let machine = machine.to_owned();
-        Ok(Binary { file, machine, digest, compressed: OnceLock::new(), compression: Mutex::new(()) })
+        Ok(Binary { file, machine, digest, compressed: OnceLock::new(), compression: Mutex::new(()), cache })
     }
 
     /// Returns the SHA-256 in hexadecimal digits.
@@ -109,10 +115,17 @@ impl Binary {
         if let Some(compressed) = self.compressed.get() {
             return Ok(compressed);
         }
+        if let Some(stored) = self.cache.as_ref().and_then(|cache| cache.read(&self.machine, &self.digest)) {
+            return Ok(self.compressed.get_or_init(|| stored));
+        }
         // Level 6 takes twice the time, and saves 4 % of the bytes.
         let mut encoder = GzEncoder::new(Vec::new(), Compression::new(3));
         encoder.write_all(&self.content()?)?;
         let compressed = encoder.finish()?;
+        if let Some(Err(error)) = self.cache.as_ref().map(|cache| cache.write(&self.machine, &self.digest, &compressed))
+        {
+            tracing::debug!("cannot store the compressed program: {error}");
+        }
         Ok(self.compressed.get_or_init(|| compressed))
     }
 }

@@ -18,6 +18,7 @@
 //! *Start from* [`Destination`] and [`RemoteSession`].
 
 mod binary;
+mod compressed;
 mod destination;
 mod frame;
 mod serve;

@@ -17,6 +17,15 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
     }
 }
 
+/// Returns the directory of the cache; none if the user has no home.
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    match env::var_os("KILTER_CACHE_DIR").filter(|given| !given.is_empty()) {
+        Some(given) => Some(given.into()),
+        None if is_root() => Some(PathBuf::from("/var/cache/kilter")),
+        None => Some(xdg("XDG_CACHE_HOME", ".cache")?.join("kilter")),
+    }
+}
+
 /// Returns a path with all links of its existing part resolved, so that every path to the same directory gives the
 /// same result.
 pub(crate) fn whole(path: &Path) -> PathBuf {

@@ -23,7 +23,7 @@ use kilter_remote::{Programs, RemoteCall};
 
 use crate::cli::{Cli, Command, RemoteArgs, ServeArgs};
 use crate::exit::Exit;
-use crate::{foreign, output, signals, trust};
+use crate::{foreign, output, paths, signals, trust};
 use hosts::Hosts;
 pub(crate) use resume::{run as run_rollout, select_failed};
 pub(crate) use saved::is_applied;
@@ -32,6 +32,9 @@ pub(crate) use targets::select_root;
 
 /// Default directory of the programs for hosts of other kinds of machines.
 const PROGRAMS: &str = "/usr/lib/kilter";
+
+/// Name of the directory of compressed programs in the cache.
+const COMPRESSED: &str = "compressed";
 
 /// Runs a command on other hosts. `words` are the words of the command line after the name of the program.
 pub(crate) fn run(cli: &Cli, words: Vec<String>) -> Exit {
@@ -130,7 +133,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Exit {
 
 fn programs(args: &RemoteArgs) -> std::io::Result<Programs> {
     let directory = args.programs.as_deref().unwrap_or(Path::new(PROGRAMS));
-    Programs::new(directory, trust::usual())
+    let cache = paths::cache_dir().map(|cache| cache.join(COMPRESSED));
+    Programs::new(directory, trust::usual(), cache.as_deref())
 }
 
 /// Returns the selected hosts of a command line, without sessions unless the selection needs facts.

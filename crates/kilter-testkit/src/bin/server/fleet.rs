@@ -56,7 +56,7 @@ pub(crate) fn run(inputs: &Inputs) -> Result<(), String> {
     for number in 1..=HOSTS {
         let port = if number < SECOND_GROUP { "8080" } else { "9090" };
         let script =
-            format!("grep -rq :{port} /etc/nginx/sites-available; systemctl is-active nginx postgresql; test ! -e /x");
+            format!("grep -qx PORT={port} /etc/shop/settings.env; systemctl is-active nginx postgresql; test ! -e /x");
         let found = fleet.host(number).run(&["bash", "-euc", &script]);
         applied.expect(found.code == 0, &format!("h{number} is not the declared server: {found:?}"))?;
         let text = std::fs::read_to_string(fleet.host(number).root().join("srv/text")).unwrap_or_default();

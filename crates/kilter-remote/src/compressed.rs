@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn damaged_or_foreign_file_is_not_used() {
-        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        use std::os::unix::fs::{PermissionsExt, symlink};
 
         let place = tempfile::tempdir().unwrap();
         let cache = CompressedCache::new(place.path());

@@ -46,6 +46,14 @@ fn machine_is_held_and_repaired() {
         );
         apply(0, "5 unchanged");
 
+        // Commands run in the machine.
+        let inside = ["kilter", "--on", "nspawn://web", "set", "file", "/etc/motd", "content=it's $(inside)"];
+        let set = host.run(&inside);
+        assert_eq!(set.code, 0, "{set:?}");
+        assert_eq!(host.bash("cat /var/lib/machines/web/etc/motd"), "it's $(inside)");
+        let none = host.run(&["kilter", "--on", "nspawn://none", "facts", "kernel"]);
+        assert!(none.code == 4 && none.stderr.contains("no answer: nspawn://none"), "{none:?}");
+
         // Each damage is found by a plan, and repaired.
         for damage in [
             "machinectl terminate web; while machinectl show web >/dev/null 2>&1; do sleep 0.1; done",

@@ -63,7 +63,7 @@ pub(crate) fn run(inputs: &Inputs) -> Result<(), String> {
         applied.expect(text == TEXT, &format!("/srv/text of h{number} is {text:?}"))?;
     }
     let left =
-        fleet.hosts().iter().map(|host| host.run(&["bash", "-c", "pgrep -x kilter; ls -d /tmp/*kilter* /dev/shm/*"]));
+        fleet.hosts().iter().map(|host| host.run(&["bash", "-c", "pgrep -x kilter; ls -d /tmp/*kilter* /dev/shm/*kilter* /run/kilter-*"]));
     let left: Vec<String> = left.map(|found| found.stdout).filter(|found| !found.is_empty()).collect();
     applied.expect(left.is_empty(), &format!("left on the hosts: {left:?}"))
 }

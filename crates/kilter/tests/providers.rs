@@ -3,8 +3,8 @@
 //!
 //! Some built-in types have such a test too (`tests/native`).
 //!
-//! A test plays in namespaces of its own, over copies of `/etc`, `/home`, `/root`, `/usr` and `/var`: the
-//! machine that runs it keeps its state. What it needs beside kilter is installed by `cargo xtask test`.
+//! A test plays in namespaces of its own, over copies of `/etc`, `/home`, `/opt`, `/root`, `/srv`, `/usr` and
+//! `/var`: the machine that runs it keeps its state. What it needs beside kilter is installed by `cargo xtask test`.
 
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
@@ -32,7 +32,7 @@ fn native() -> PathBuf {
 /// systemd runs there, and `/run` is empty.
 const SANDBOX: &str = r#"
     space=$(mktemp -d) && mount -t tmpfs -o mode=755 kilter "$space"
-    for over in etc home root usr var; do
+    for over in etc home opt root srv usr var; do
         mkdir "$space/$over" "$space/$over.work"
         mount -t overlay kilter -o "lowerdir=/$over,upperdir=$space/$over,workdir=$space/$over.work" "/$over"
     done

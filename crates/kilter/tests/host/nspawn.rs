@@ -35,7 +35,8 @@ fn machine_is_held_and_repaired() {
         assert!(plan.code == 2 && !format!("{plan:?}").contains("fail"), "{plan:?}");
         // The rest of the file system.
         host.bash(
-            "mkdir -p /var/lib/machines/web/etc && cp /etc/os-release /etc/passwd /etc/group /var/lib/machines/web/etc
+            // With a machine ID, its boot does not ask for settings.
+            "mkdir -p /var/lib/machines/web/etc && systemd-id128 new >/var/lib/machines/web/etc/machine-id && cp /etc/os-release /etc/passwd /etc/group /var/lib/machines/web/etc
             for link in bin sbin lib lib64; do ln -s usr/$link /var/lib/machines/web/$link; done",
         );
         apply(0, "5 resources: 4 changed");

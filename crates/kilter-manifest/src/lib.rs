@@ -95,4 +95,4 @@ pub use json_schema::json_schema;
 pub use lint::lint;
 pub use render::{MAX_SHOWN_PROBLEMS, render, render_warnings, to_json};
 pub use schemas::Schemas;
-pub use source::{Location, Source, Sources};
+pub use source::{Location, Source, SourceOrigin, Sources};

@@ -14,6 +14,17 @@ pub struct Source {
     pub text: Arc<String>,
     /// True if obsolete keys are accepted with a warning.
     lenient: bool,
+    /// Its file when it was read, if that was in an earlier run or on another machine.
+    pub origin: Option<Arc<SourceOrigin>>,
+}
+
+/// File of a text at the time at which it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceOrigin {
+    /// Absolute path. On another machine, its name and a colon come before.
+    pub path: EcoString,
+    /// Version of the file, such as its `commit`, by name.
+    pub version: Vec<(EcoString, EcoString)>,
 }
 
 impl Source {
@@ -23,13 +34,19 @@ impl Source {
         if text.starts_with('\u{feff}') {
             text.drain(..'\u{feff}'.len_utf8());
         }
-        Source { name: name.into(), text: Arc::new(text), lenient: false }
+        Source { name: name.into(), text: Arc::new(text), lenient: false, origin: None }
     }
 
     /// Sets the treatment of obsolete keys: if `lenient`, they only cause warnings.
     #[must_use]
     pub fn leniently(self, lenient: bool) -> Source {
         Source { lenient, ..self }
+    }
+
+    /// Sets the file from which the text was read earlier.
+    #[must_use]
+    pub fn read_from(self, origin: Option<SourceOrigin>) -> Source {
+        Source { origin: origin.map(Arc::new), ..self }
     }
 
     /// Returns true if obsolete keys only cause warnings.

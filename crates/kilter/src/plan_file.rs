@@ -11,9 +11,9 @@ mod trust;
 
 use std::path::Path;
 
-use ecow::EcoString;
+use ecow::{EcoString, eco_format};
 use indexmap::IndexMap;
-use kilter_manifest::Source;
+use kilter_manifest::{Source, SourceOrigin};
 use kilter_model::Value;
 use kilter_provider::Registry;
 use kilter_runtime::{
@@ -23,6 +23,7 @@ use kilter_runtime::{
 use crate::load::{KnownInputs, Loaded};
 use crate::output;
 use crate::output_file::{self, FileMode};
+use crate::run_inputs::origin_of;
 
 pub(crate) use open::{check, read};
 pub(crate) use provenance::{introduce, record_applied, written};
@@ -30,7 +31,10 @@ pub(crate) use trust::signer;
 
 /// Returns the inputs of a run as the compilation takes them.
 pub(crate) fn known_inputs(inputs: PlanInputs) -> KnownInputs {
-    let source = |source: PlanSource| Source::new(source.name, source.text).leniently(source.is_lenient);
+    let source = |source: PlanSource| {
+        let origin = source.origin.map(|(path, version)| SourceOrigin { path, version });
+        Source::new(source.name, source.text).leniently(source.is_lenient).read_from(origin)
+    };
     let PlanInputs { sources, origin, includes, facts, vars } = inputs;
     KnownInputs {
         sources: sources.into_iter().map(source).collect(),
@@ -72,21 +76,27 @@ pub(crate) fn write(
 fn inputs(loaded: &Loaded) -> PlanInputs {
     let prepared = &loaded.prepared;
     let origin = if prepared.reverses() { prepared.origin().clone() } else { EcoString::new() };
-    inputs_of(&loaded.given, &origin, &loaded.includes, &loaded.facts, &loaded.vars)
+    inputs_of(&loaded.given, &origin, &loaded.includes, &loaded.facts, &loaded.vars, "")
 }
 
-/// Returns the inputs of a run, as a plan contains them.
+/// Returns the inputs of a run, as a plan contains them. `machine` comes before the paths of its files.
 pub(crate) fn inputs_of(
     given: &[Source],
     origin: &EcoString,
     includes: &IndexMap<(EcoString, EcoString), Source>,
     facts: &IndexMap<EcoString, Value>,
     vars: &[(EcoString, Value)],
+    machine: &str,
 ) -> PlanInputs {
+    let file = |source: &Source| match &source.origin {
+        Some(origin) => Some((origin.path.clone(), origin.version.clone())),
+        None => origin_of(&source.name).map(|SourceOrigin { path, version }| (eco_format!("{machine}{path}"), version)),
+    };
     let source = |source: &Source| PlanSource {
         name: source.name.clone(),
         text: source.text.as_str().to_owned(),
         is_lenient: source.is_lenient(),
+        origin: file(source),
     };
     PlanInputs {
         sources: given.iter().map(source).collect(),

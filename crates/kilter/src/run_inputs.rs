@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use ecow::EcoString;
 use indexmap::IndexMap;
-use kilter_manifest::Sources;
+use kilter_manifest::{SourceOrigin, Sources};
 use kilter_model::{Span, Value, to_json};
 use serde_json::{Value as Json, json};
 
@@ -32,6 +33,8 @@ struct SourceDigest {
     name: EcoString,
     length: u64,
     sha256: String,
+    /// File when the text was read, and the starts of its lines; none if this run has read the file.
+    origin: Option<(Arc<SourceOrigin>, Vec<usize>)>,
 }
 
 impl RunInputs {
@@ -40,7 +43,8 @@ impl RunInputs {
         let digest = |id| {
             let source = sources.get(id);
             let sha256 = kilter_history::sha256(source.text.as_bytes());
-            SourceDigest { name: source.name.clone(), length: source.text.len() as u64, sha256 }
+            let origin = source.origin.clone().map(|origin| (origin, starts(&source.text)));
+            SourceDigest { name: source.name.clone(), length: source.text.len() as u64, sha256, origin }
         };
         let facts = match facts.is_empty() {
             true => Json::Null,
@@ -62,22 +66,15 @@ impl RunInputs {
     /// Returns the manifests with their digests and commits.
     pub(crate) fn manifests(&self) -> Json {
         let manifest = |source: &SourceDigest| {
-            let path = std::fs::canonicalize(source.name.as_str()).ok();
-            let shown = path.as_ref().map_or_else(|| source.name.to_string(), |path| path.display().to_string());
-            let mut manifest = json!({ "path": shown, "sha256": source.sha256 });
-            match path.as_deref().and_then(Checkout::of) {
-                Some(checkout) => {
-                    for key in ["from", "ref", "commit", "version"] {
-                        if let Some(text) = checkout.text(key) {
-                            manifest[key] = text.into();
-                        }
-                    }
-                }
-                None => {
-                    if let Some(commit) = path.as_deref().and_then(commit) {
-                        manifest["commit"] = commit.into();
-                    }
-                }
+            let found = match &source.origin {
+                Some((origin, _)) => Some(SourceOrigin::clone(origin)),
+                None => origin_of(&source.name),
+            };
+            let SourceOrigin { path, version } =
+                found.unwrap_or_else(|| SourceOrigin { path: source.name.clone(), version: Vec::new() });
+            let mut manifest = json!({ "path": path.as_str(), "sha256": source.sha256 });
+            for (key, text) in version {
+                manifest[key.as_str()] = text.as_str().into();
             }
             manifest
         };
@@ -99,9 +96,12 @@ impl ManifestLines {
         // A resource that is restored has no place.
         let source = inputs.sources.get(usize::from(span.source.0)).filter(|_| span.end > 0)?;
         let (shown, starts) = self.read.entry(span.source.0).or_insert_with(|| {
+            if let Some((origin, starts)) = &source.origin {
+                return (origin.path.to_string(), starts.clone());
+            }
             let path = std::fs::canonicalize(source.name.as_str()).ok();
             let shown = path.as_ref().map_or_else(|| source.name.to_string(), |path| path.display().to_string());
-            (shown, path.and_then(|path| starts(&path, source)).unwrap_or_default())
+            (shown, path.and_then(|path| starts_of(&path, source)).unwrap_or_default())
         });
         Some(match starts.partition_point(|start| *start <= span.start as usize) {
             0 => shown.clone(),
@@ -110,8 +110,27 @@ impl ManifestLines {
     }
 }
 
+/// Returns the file of a manifest with its version; none if it is no file.
+pub(crate) fn origin_of(name: &str) -> Option<SourceOrigin> {
+    let path = std::fs::canonicalize(name).ok()?;
+    let version = match Checkout::of(&path) {
+        Some(checkout) => {
+            let keys = ["from", "ref", "commit", "version"].into_iter();
+            keys.filter_map(|key| Some((key.into(), checkout.text(key)?.into()))).collect()
+        }
+        None => commit(&path).map(|commit| ("commit".into(), commit.into())).into_iter().collect(),
+    };
+    Some(SourceOrigin { path: path.display().to_string().into(), version })
+}
+
+/// Returns the starts of the lines of a text.
+fn starts(text: &str) -> Vec<usize> {
+    let after_newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(after_newlines).collect()
+}
+
 /// Returns the starts of the lines of a manifest, unless it has changed meanwhile.
-fn starts(path: &Path, source: &SourceDigest) -> Option<Vec<usize>> {
+fn starts_of(path: &Path, source: &SourceDigest) -> Option<Vec<usize>> {
     let found = std::fs::metadata(path).ok()?;
     // A byte order mark is no part of the text.
     if !found.is_file() || found.len().abs_diff(source.length) > 3 {
@@ -122,8 +141,7 @@ fn starts(path: &Path, source: &SourceDigest) -> Option<Vec<usize>> {
     if kilter_history::sha256(text.as_bytes()) != source.sha256 {
         return None;
     }
-    let after_newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-    Some(std::iter::once(0).chain(after_newlines).collect())
+    Some(starts(text))
 }
 
 /// Returns the commit that is checked out in the git repository of a file. It starts no program.

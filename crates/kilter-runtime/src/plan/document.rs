@@ -32,6 +32,8 @@ pub struct PlanSource {
     pub text: String,
     /// True if obsolete keys are accepted with a warning.
     pub is_lenient: bool,
+    /// Absolute path of its file, and the names and values of its version, such as `commit`; none if it was no file.
+    pub origin: Option<(EcoString, Vec<(EcoString, EcoString)>)>,
 }
 
 /// Inputs of the run that made a plan.
@@ -75,17 +77,28 @@ pub struct PlanDocument(Json);
 
 impl PlanSource {
     fn to_json(&self) -> Json {
-        let PlanSource { name, text, is_lenient } = self;
-        match is_lenient {
-            true => json!({ "name": name.as_str(), "text": text, "lenient": true }),
-            false => json!({ "name": name.as_str(), "text": text }),
+        let PlanSource { name, text, is_lenient, origin } = self;
+        let mut json = json!({ "name": name.as_str(), "text": text });
+        if *is_lenient {
+            json["lenient"] = true.into();
         }
+        if let Some((path, version)) = origin {
+            let version: Map<String, Json> =
+                version.iter().map(|(name, value)| (name.to_string(), value.as_str().into())).collect();
+            json["origin"] = json!({ "path": path.as_str(), "version": version });
+        }
+        json
     }
 
     fn read(json: &Json) -> Option<PlanSource> {
         let is_lenient = json.get("lenient").and_then(Json::as_bool).unwrap_or(false);
         let name = json.get("name")?.as_str()?.into();
-        Some(PlanSource { name, text: json.get("text")?.as_str()?.to_owned(), is_lenient })
+        let origin = json.get("origin").and_then(|origin| {
+            let version = origin["version"].as_object().into_iter().flatten();
+            let version = version.filter_map(|(name, value)| Some((name.into(), value.as_str()?.into()))).collect();
+            Some((origin["path"].as_str()?.into(), version))
+        });
+        Some(PlanSource { name, text: json.get("text")?.as_str()?.to_owned(), is_lenient, origin })
     }
 }
 
@@ -221,7 +234,12 @@ mod tests {
     use super::*;
 
     fn inputs() -> PlanInputs {
-        let source = |text: &str| PlanSource { name: "site.yaml".into(), text: text.into(), is_lenient: false };
+        let source = |text: &str| PlanSource {
+            name: "site.yaml".into(),
+            text: text.into(),
+            is_lenient: false,
+            origin: Some(("/srv/site.yaml".into(), vec![("commit".into(), "0123".into())])),
+        };
         PlanInputs {
             sources: vec![source("a: 1\n"), PlanSource { is_lenient: true, ..source("b: 2\n") }],
             origin: "/srv/site.yaml".into(),

@@ -57,7 +57,8 @@ pub(crate) fn for_host(
         let declared = resources.map(|resource| (resource.reference.to_string(), attributes(resource))).collect();
         let Texts { given, origin, vars, facts, includes, .. } = texts;
         let (includes, facts) = (includes.taken(), facts.taken());
-        let inputs = plan_file::inputs_of(&given, &origin, &includes, &facts, &vars);
+        let machine = format!("{}:", session.host());
+        let inputs = plan_file::inputs_of(&given, &origin, &includes, &facts, &vars, &machine);
         Ok(ForHost { received: Received::of(&inputs, secrets.take()), declared })
     };
     manifests_with(session, args, &facts, includes, ManifestKind::FileOrPipe, compile).map(|(made, _)| made)

@@ -133,7 +133,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Exit {
 
 fn programs(args: &RemoteArgs) -> std::io::Result<Programs> {
     let directory = args.programs.as_deref().unwrap_or(Path::new(PROGRAMS));
-    let cache = paths::cache_dir().map(|cache| cache.join(COMPRESSED));
+    let cache = paths::cache_dir().filter(|_| !args.no_cache).map(|cache| cache.join(COMPRESSED));
     Programs::new(directory, trust::usual(), cache.as_deref())
 }
 

@@ -234,8 +234,15 @@ fn differing(one: &DeclaredAttributes, all: &[&DeclaredAttributes]) -> String {
 /// Shows the groups, and the hosts without changes or without a plan.
 pub(super) fn show(hosts: &Hosts, plans: &[HostPlan]) {
     let groups_of_changes = changes(plans);
+    let common = common(&groups_of_changes);
+    if !common.is_empty() {
+        let mut all: Vec<usize> = groups_of_changes.iter().flat_map(|group| group.hosts.iter().copied()).collect();
+        all.sort_unstable();
+        show_text(&format!("common to {}", names(hosts, &all)), &common.join("\n"));
+    }
     for group in &groups_of_changes {
-        show_group(hosts, group);
+        let own = parts(&group.text).into_iter().filter(|part| !common.contains(part)).collect::<Vec<&str>>();
+        show_text(&names(hosts, &group.hosts), &own.join("\n"));
     }
     let unchanged = groups(plans.iter().enumerate().filter_map(|(host, plan)| match plan {
         HostPlan::Unchanged(text) => Some((host, text.clone())),
@@ -283,8 +290,36 @@ pub(super) fn show_failed(names: &str, text: &str) {
 }
 
 pub(super) fn show_group(hosts: &Hosts, group: &HostGroup) {
-    let _ = output::write(&format!("{}\n", styled(NAME, format!("{}:", names(hosts, &group.hosts)))));
-    foreign::write(Stream::Stdout, &indented(group.text.as_bytes()));
+    show_text(&names(hosts, &group.hosts), &group.text);
+}
+
+fn show_text(title: &str, text: &str) {
+    let _ = output::write(&format!("{}\n", styled(NAME, format!("{title}:"))));
+    foreign::write(Stream::Stdout, &indented(text.as_bytes()));
+}
+
+/// Returns the parts of a plan: a line with the indented lines after it.
+fn parts(text: &str) -> Vec<&str> {
+    let begins = text.match_indices('\n').map(|(at, _)| at + 1).filter(|at| !text[*at..].starts_with([' ', '\n']));
+    let mut parts = Vec::new();
+    let mut begin = 0;
+    for end in begins.chain([text.len()]) {
+        parts.push(text[begin..end].trim_end_matches('\n'));
+        begin = end;
+    }
+    parts
+}
+
+/// Returns the changes of resources that are equal in all of several groups.
+fn common<'a>(groups: &'a [HostGroup]) -> Vec<&'a str> {
+    let [first, others @ ..] = groups else { return Vec::new() };
+    let others: Vec<Vec<&str>> = others.iter().map(|group| parts(&group.text)).collect();
+    let is_change = |part: &&'a str| part.contains('\n') || part.contains('[');
+    let is_common = |part: &&'a str| others.iter().all(|other| other.contains(part));
+    match others.is_empty() {
+        true => Vec::new(),
+        false => parts(&first.text).into_iter().filter(is_change).filter(is_common).collect(),
+    }
 }
 
 /// Returns the names of hosts, with their number if there are several.
@@ -353,6 +388,18 @@ mod tests {
         let groups = groups(texts.into_iter().enumerate());
         let hosts: Vec<&[usize]> = groups.iter().map(|group| group.hosts.as_slice()).collect();
         assert_eq!(hosts, [&[1, 2][..], &[0]]);
+    }
+
+    #[test]
+    fn equal_changes_of_different_groups_are_common() {
+        let group = |text: &str| HostGroup { hosts: Vec::new(), text: text.to_owned() };
+        let same = "+ file[/a]\n    content: x\n\n      y\n↻ service[b] refreshed";
+        let one = group(&format!("{same}\n~ file[/c]\n    content: 1\n3 resources: 3 to change"));
+        let other = group(&format!("~ file[/c]\n    content: 2\n{same}\n3 resources: 3 to change"));
+        let expected = ["+ file[/a]\n    content: x\n\n      y", "↻ service[b] refreshed"];
+        assert_eq!(common(&[group(&one.text), other]), expected);
+        assert_eq!(common(&[one]), Vec::<&str>::new());
+        assert_eq!(common(&[]), Vec::<&str>::new());
     }
 
     #[test]

@@ -417,6 +417,30 @@ fn run_holds_hosts_until_the_command_ends() {
 }
 
 #[test]
+fn blame_names_line_and_commit_of_the_time_of_the_plan() {
+    const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
+    let sshd = Sshd::start();
+    std::fs::create_dir(sshd.path(".git")).unwrap();
+    sshd.place.file(".git/HEAD", HASH);
+    let manifest = sshd.place.file("site.yaml", format!("resources:\n  file[{}]: {{content: x}}\n", sshd.path("a")));
+    let applied = sshd.kilter("h1", &["apply", "--yes", &manifest]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    let of_controller = sshd.kilter("h1", &["blame", &format!("file[{}]", sshd.path("a")), "--format", "json"]).stdout;
+    assert!(of_controller.contains(":DIR/site.yaml:2\"") && of_controller.contains(HASH), "{of_controller}");
+
+    let text = format!("# b\nresources:\n  file[{}]: {{content: x}}\n", sshd.path("b"));
+    let manifest = sshd.place.file("b.yaml", text);
+    let plan = sshd.path("b.plan");
+    assert_eq!(sshd.place.run(&["plan", "-o", &plan, &manifest]).code, 2);
+    sshd.place.file(".git/HEAD", HASH.replace('0', "f"));
+    sshd.place.file("b.yaml", "# edited");
+    let applied = sshd.place.run(&["apply", &plan]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    let of_plan = sshd.place.run(&["blame", &format!("file[{}]", sshd.path("b")), "--format", "json"]).stdout;
+    assert!(of_plan.contains("\"DIR/b.yaml:3\"") && of_plan.contains(HASH), "{of_plan}");
+}
+
+#[test]
 fn root_is_a_directory_with_a_root_file_system() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("empty")).unwrap();

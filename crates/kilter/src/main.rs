@@ -83,10 +83,15 @@ fn main() -> ExitCode {
     // Inherited descriptors are for this program only, not for the programs that it starts.
     close_fds::set_fds_cloexec(3, &[]);
     if let Some(words) = ralsh::called() {
+        protect_memory();
         return ralsh::run(words);
     }
     match config::command_line(std::env::args_os().collect()) {
         Ok(mut cli) => {
+            // A check of a provider enters a user namespace, which needs access to its own files in /proc.
+            if !matches!(cli.command, cli::Command::Provider(_)) {
+                protect_memory();
+            }
             cli.global.color.write_global();
             cli.global.log.iter().for_each(module_log::start);
             let selected = remote::select_failed(&mut cli.global).and_then(|()| remote::select_root(&mut cli.global));
@@ -108,4 +113,10 @@ fn main() -> ExitCode {
         Err(ConfigRefusal::Words(refused)) => commands::refuse(&refused).into(),
         Err(ConfigRefusal::Config(exit)) => exit.into(),
     }
+}
+
+/// Prevents core files, and debuggers of the same user: the memory may contain secrets. Programs that kilter starts have
+/// their usual settings.
+fn protect_memory() {
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }

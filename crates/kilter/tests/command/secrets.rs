@@ -439,3 +439,28 @@ fn reports_show_no_secret() {
     ends(4, &["run", "m.yaml", "--converged-exit", "--converged-timeout", "0"]);
     fs::remove_file(script).unwrap();
 }
+
+#[test]
+fn no_core_file_has_the_memory_of_kilter() {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let place = Place::new();
+    let held = place.path().join("held");
+    let manifest = place.file("m.yaml", format!("resources:\n  file[{}]: {{content: x}}\n", held.display()));
+    let run = place.command(&["run", &manifest]);
+    let limited = |script: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("ulimit -c unlimited; {script}")]).arg(run.get_program()).args(run.get_args());
+        shell.env_clear().envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.current_dir(place.path()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        shell.spawn().unwrap()
+    };
+    let other = limited("kill -SEGV $$").wait().unwrap();
+    assert!(other.core_dumped(), "this system writes no core files, so the test shows nothing: {other}");
+    let mut kilter = limited("exec \"$0\" \"$@\"");
+    crate::run::wait("the first change", || held.exists());
+    let pid = rustix::process::Pid::from_child(&kilter);
+    rustix::process::kill_process(pid, rustix::process::Signal::SEGV).unwrap();
+    let ended = kilter.wait().unwrap();
+    assert!(ended.signal().is_some() && !ended.core_dumped(), "{ended}");
+}

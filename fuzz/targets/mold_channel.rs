@@ -81,7 +81,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(read(stream, longest, || 1), frames);
 
     for message in messages(&frames) {
-        let _ = message.said();
+        let _ = message.event();
         assert_eq!(whole(&message.to_netstring(), LONGEST_MESSAGE), [Frame::Message(message.clone())]);
     }
     // The start of this message cannot continue any JSON.

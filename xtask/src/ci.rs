@@ -17,11 +17,11 @@ type CiStep = (&'static str, fn(&Path) -> Result<(), String>);
 
 const STEPS: [CiStep; 7] = [
     ("fmt", |root| succeeds(cargo(root).args(["fmt", "--all", "--", "--check"]))),
-    ("layers", |root| tell(layers::run(root))),
-    ("type names", |root| tell(type_names::run(root))),
+    ("layers", |root| report(layers::run(root))),
+    ("type names", |root| report(type_names::run(root))),
     ("clippy", clippy),
     ("doc", rustdoc),
-    ("docs", |root| tell(docs::run(root, docs::Pages::Check))),
+    ("docs", |root| report(docs::run(root, docs::Pages::Check))),
     ("test, deny", |root| {
         let of_deny = root.to_owned();
         let deny = std::thread::spawn(move || deny(&of_deny));
@@ -56,7 +56,7 @@ pub(crate) fn run(root: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn tell(result: Result<String, Vec<String>>) -> Result<(), String> {
+fn report(result: Result<String, Vec<String>>) -> Result<(), String> {
     let summary = result.map_err(|problems| problems.join("\nerror: "))?;
     println!("{summary}");
     Ok(())

@@ -54,16 +54,16 @@ fn main() -> ExitCode {
         },
         ["host", command @ ..] => hosts::run(&root, command),
         ["measure", ..] => ExitCode::from(measure::run(&root, &owned[1..])),
-        ["server", options @ ..] => told(server::run(&root, options)),
-        ["rollout"] => told(rollout::run(&root)),
-        ["dist"] => told(dist::run(&root)),
-        ["package"] => told(package::run(&root)),
-        ["package", "--try"] => told(package::try_packages(&root)),
-        ["inventory-peer", options @ ..] => told(inventory_peer::run(&root, options)),
-        ["layers"] => told(layers::run(&root)),
-        ["type-names"] => told(type_names::run(&root)),
-        ["docs"] => told(docs::run(&root, docs::Pages::Write)),
-        ["docs", "--check"] => told(docs::run(&root, docs::Pages::Check)),
+        ["server", options @ ..] => report(server::run(&root, options)),
+        ["rollout"] => report(rollout::run(&root)),
+        ["dist"] => report(dist::run(&root)),
+        ["package"] => report(package::run(&root)),
+        ["package", "--try"] => report(package::try_packages(&root)),
+        ["inventory-peer", options @ ..] => report(inventory_peer::run(&root, options)),
+        ["layers"] => report(layers::run(&root)),
+        ["type-names"] => report(type_names::run(&root)),
+        ["docs"] => report(docs::run(&root, docs::Pages::Write)),
+        ["docs", "--check"] => report(docs::run(&root, docs::Pages::Check)),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -94,7 +94,7 @@ fn usage(problem: &str) -> ExitCode {
 }
 
 /// Prints the summary or the problems.
-fn told(result: Result<String, Vec<String>>) -> ExitCode {
+fn report(result: Result<String, Vec<String>>) -> ExitCode {
     match result {
         Ok(summary) => {
             println!("{summary}");

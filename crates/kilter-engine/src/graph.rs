@@ -11,7 +11,7 @@ use crate::weak_edges;
 pub struct EdgeId(pub u32);
 
 impl EdgeId {
-    pub(crate) fn at(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -218,7 +218,7 @@ impl Graph {
 
     /// Returns an edge by its id.
     pub fn edge(&self, id: EdgeId) -> &Edge {
-        &self.edges[id.at()]
+        &self.edges[id.index()]
     }
 
     /// Returns the edge from `first` to `second`.

@@ -49,7 +49,7 @@ pub struct Machine {
     /// Pending refreshes per edge.
     owed: Vec<RefreshState>,
     /// Pending refreshes per vertex whose notifier is no longer its parent.
-    inherited: Vec<RefreshState>,
+    orphaned: Vec<RefreshState>,
     /// Per edge, true if a noop change of the first vertex would refresh the second.
     would_notify: Vec<bool>,
     /// Queue of ready vertices by their place in the manifest.
@@ -86,8 +86,8 @@ impl Machine {
             .map(|v| VertexState { waiting: graph.parent_count(v), ..VertexState::new(vertices[v.slot()].retry) })
             .collect();
         let mut machine = Machine {
-            owed: vec![RefreshState::Nothing; graph.edges().len()],
-            inherited: vec![RefreshState::Nothing; graph.len()],
+            owed: vec![RefreshState::Idle; graph.edges().len()],
+            orphaned: vec![RefreshState::Idle; graph.len()],
             would_notify: vec![false; graph.edges().len()],
             vertices,
             progress,
@@ -103,16 +103,16 @@ impl Machine {
             shared: None,
             graph,
         };
-        machine.owe(owed);
+        machine.mark_pending(owed);
         machine
     }
 
     /// Marks refreshes as pending.
-    fn owe(&mut self, owed: &[RefreshToken]) {
+    fn mark_pending(&mut self, owed: &[RefreshToken]) {
         for token in owed {
             match self.graph.find(token.first, token.second) {
-                Some(edge) => self.owed[edge.at()] = RefreshState::Owed,
-                None => self.inherited[token.second.slot()] = RefreshState::Owed,
+                Some(edge) => self.owed[edge.index()] = RefreshState::Pending,
+                None => self.orphaned[token.second.slot()] = RefreshState::Pending,
             }
         }
     }
@@ -177,7 +177,7 @@ impl Machine {
             Input::Stale(vertex) => self.stale(vertex),
             Input::Interrupt => self.interrupt(),
             Input::WatchEstablished(vertex) => self.watching(vertex),
-            Input::WatchLost(vertex) => self.unwatched(vertex),
+            Input::WatchLost(vertex) => self.on_watch_lost(vertex),
             Input::Pause => self.pause(true),
             Input::Resume => self.pause(false),
             Input::ResetBudget(vertex) => self.reinstate(vertex),
@@ -424,7 +424,7 @@ impl Machine {
             settlement => settlement == Disposition::WouldRefresh,
         };
         for edge in self.graph.outgoing(vertex) {
-            self.would_notify[edge.at()] = would && self.graph.edge(edge).notify;
+            self.would_notify[edge.index()] = would && self.graph.edge(edge).notify;
         }
         self.settle(vertex, settlement);
     }

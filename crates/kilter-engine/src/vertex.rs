@@ -89,11 +89,11 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefreshState {
     /// No refresh is pending.
-    Nothing,
+    Idle,
     /// A refresh is pending and journalled.
-    Owed,
+    Pending,
     /// A refresh is journalled and in progress. Another change in the meantime makes it pending again.
-    Served,
+    InProgress,
 }
 
 /// Mutable state of a vertex.

@@ -23,9 +23,9 @@ pub(crate) fn yielded(graph: &Graph) -> Option<Vec<Edge>> {
     if !graph.edges().iter().any(is_weak) {
         return None;
     }
-    let knots = cycle::nontrivial_components(graph);
+    let components = cycle::nontrivial_components(graph);
     let left_out: FxHashSet<(ResourceId, ResourceId)> =
-        knots.iter().flat_map(|knot| Component::of(graph, knot).closing()).collect();
+        components.iter().flat_map(|component| Component::of(graph, component).closing()).collect();
     if left_out.is_empty() {
         return None;
     }
@@ -41,18 +41,18 @@ struct Component {
 
 impl Component {
     fn of(graph: &Graph, vertices: &[ResourceId]) -> Component {
-        let mut knot = Component { after: FxHashMap::default(), giving_way: Vec::new() };
+        let mut component = Component { after: FxHashMap::default(), giving_way: Vec::new() };
         for id in vertices.iter().flat_map(|&vertex| graph.outgoing(vertex)) {
             let edge = graph.edge(id);
             if vertices.binary_search(&edge.to).is_err() {
                 continue;
             }
             match is_weak(edge) {
-                true => knot.giving_way.push((edge.from, edge.to)),
-                false => knot.after.entry(edge.from).or_default().push(edge.to),
+                true => component.giving_way.push((edge.from, edge.to)),
+                false => component.after.entry(edge.from).or_default().push(edge.to),
             }
         }
-        knot
+        component
     }
 
     /// Returns the weak edges that would close a cycle if the weak edges were added in order.

@@ -151,18 +151,18 @@ proptest! {
     fn every_knot_has_one_cycle_and_it_is_real((count, pairs) in graphs(40, 2)) {
         let kept: BTreeSet<(u32, u32)> = by_the_rules(&pairs).into_keys().collect();
         let cycles = Graph::new(count, edges(&pairs)).err().unwrap_or_default();
-        let knots = tarjan_scc(&oracle(count, kept.iter().copied())).into_iter().filter(|knot| {
-            let first = knot[0].index() as u32;
-            knot.len() > 1 || kept.contains(&(first, first))
+        let components = tarjan_scc(&oracle(count, kept.iter().copied())).into_iter().filter(|component| {
+            let first = component[0].index() as u32;
+            component.len() > 1 || kept.contains(&(first, first))
         });
-        let knots: Vec<BTreeSet<u32>> = knots.map(|knot| knot.iter().map(|v| v.index() as u32).collect()).collect();
-        prop_assert_eq!(cycles.len(), knots.len());
+        let components: Vec<BTreeSet<u32>> = components.map(|component| component.iter().map(|v| v.index() as u32).collect()).collect();
+        prop_assert_eq!(cycles.len(), components.len());
         for cycle in &cycles {
             is_a_cycle_of(cycle, &kept)?;
         }
-        for knot in &knots {
-            let within = |cycle: &&Cycle| cycle.edges.iter().all(|edge| knot.contains(&(edge.from.slot() as u32)));
-            prop_assert_eq!(cycles.iter().filter(within).count(), 1, "each knot has its own cycle");
+        for component in &components {
+            let within = |cycle: &&Cycle| cycle.edges.iter().all(|edge| component.contains(&(edge.from.slot() as u32)));
+            prop_assert_eq!(cycles.iter().filter(within).count(), 1, "each component has its own cycle");
         }
     }
 
@@ -171,9 +171,9 @@ proptest! {
         let kept: BTreeSet<(u32, u32)> = by_the_rules(&pairs).into_keys().collect();
         for cycle in Graph::new(count, edges(&pairs)).err().unwrap_or_default() {
             let start = cycle.edges[0].from.slot() as u32;
-            let knots = tarjan_scc(&oracle(count, kept.iter().copied()));
-            let knot = knots.iter().find(|knot| knot.iter().any(|v| v.index() as u32 == start)).unwrap();
-            let shortest = knot.iter().filter_map(|v| shortest_around(v.index() as u32, &kept)).min();
+            let components = tarjan_scc(&oracle(count, kept.iter().copied()));
+            let component = components.iter().find(|component| component.iter().any(|v| v.index() as u32 == start)).unwrap();
+            let shortest = component.iter().filter_map(|v| shortest_around(v.index() as u32, &kept)).min();
             prop_assert_eq!(Some(cycle.edges.len()), shortest);
         }
     }
@@ -202,8 +202,8 @@ proptest! {
     fn an_edge_is_found_from_either_end((count, pairs) in graphs(30, 2)) {
         let forward: Vec<Pair> = pairs.into_iter().filter(|(a, b, _)| a < b).collect();
         let graph = Graph::new(count, edges(&forward)).unwrap();
-        let entering: usize = graph.vertices().map(|v| graph.incoming(v).len()).sum();
-        prop_assert_eq!(entering, graph.edges().len());
+        let incoming: usize = graph.vertices().map(|v| graph.incoming(v).len()).sum();
+        prop_assert_eq!(incoming, graph.edges().len());
         for vertex in graph.vertices() {
             prop_assert!(graph.outgoing(vertex).all(|id| graph.edge(id).from == vertex));
             prop_assert!(graph.incoming(vertex).iter().all(|id| graph.edge(*id).to == vertex));

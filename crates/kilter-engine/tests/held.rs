@@ -151,11 +151,11 @@ fn interrupt_prevents_retries_of_failures() {
 }
 
 /// Returns the commands after a failed check of a vertex that had failed before, was retried, and was in sync since.
-fn behind_a_success(is_forgiving: bool) -> Vec<Command> {
-    let forgiving = is_forgiving.then_some(ONLY).into_iter().collect();
+fn behind_a_success(has_retry_reset: bool) -> Vec<Command> {
+    let retry_reset = has_retry_reset.then_some(ONLY).into_iter().collect();
     let mut machine = holding(
         Vertex { retry: 1, delay: 50, ..Vertex::default() },
-        HoldConfig { retry_reset: forgiving, ..HoldConfig::default() },
+        HoldConfig { retry_reset, ..HoldConfig::default() },
     );
     let mut answered = |at: u64, input: Input| {
         machine.input(Timestamp(at), input);

@@ -69,7 +69,7 @@ impl Facts {
         if self.is_complete {
             return self.given.get(name).cloned();
         }
-        if let Some(value) = self.told(name) {
+        if let Some(value) = self.top_level(name) {
             return Some(value);
         }
         match builtin::find(name) {
@@ -79,7 +79,7 @@ impl Facts {
     }
 
     /// Returns the value of a top-level fact from the program or from a file.
-    pub(crate) fn told(&self, name: &str) -> Option<Value> {
+    pub(crate) fn top_level(&self, name: &str) -> Option<Value> {
         let given = self.given.get(name).cloned();
         given.or_else(|| self.file_facts(|gathered| gathered.facts.get(name).cloned()))
     }

@@ -54,7 +54,7 @@ impl Facts {
         match rest {
             // Mold's script `os.sh` is a fact of that name, independent of `os`. A misspelled path runs no
             // executables.
-            Some(rest) => descend(&value, name, rest).or_else(|error| self.told(path).ok_or(error)),
+            Some(rest) => descend(&value, name, rest).or_else(|error| self.top_level(path).ok_or(error)),
             None => Ok(value),
         }
     }

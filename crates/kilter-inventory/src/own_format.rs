@@ -298,7 +298,7 @@ impl DocumentReader<'_> {
                     _ => self.unknown(key, ["method", "user", "password"].into_iter()),
                 }
             }
-        } else if let Some(is_become) = node.truth() {
+        } else if let Some(is_become) = node.as_bool() {
             options.is_become = Some(is_become);
         } else {
             options.is_become = Some(true);

@@ -130,7 +130,7 @@ fn entry_of(entry: View<'_>, schemas: &dyn Schemas, report: &mut dyn FnMut(Diagn
             "from" => from = patterns("from", value, &mut problems),
             "title" => titles = patterns("title", value, &mut problems),
             "of" => of = patterns("of", value, &mut problems),
-            "set" => set = Some((value, said(value, &mut problems))),
+            "set" => set = Some((value, plain_values(value, &mut problems))),
             name => {
                 let problem = Diagnostic::new(eco_format!("`collect` has no key `{name}`")).at(key.span());
                 problems.push(problem.hint(choose(name, &KEYS, "its keys")));
@@ -216,7 +216,7 @@ fn patterns(name: &str, value: View<'_>, problems: &mut Vec<Diagnostic>) -> Vec<
 }
 
 /// Reads `set`, which contains plain values only.
-fn said(value: View<'_>, problems: &mut Vec<Diagnostic>) -> Map<String, Json> {
+fn plain_values(value: View<'_>, problems: &mut Vec<Diagnostic>) -> Map<String, Json> {
     if !value.is_mapping() {
         let problem = Diagnostic::new("`set` is a mapping").at(value.span());
         problems.push(problem.hint("such as set: { notify: service[haproxy] }"));

@@ -164,7 +164,7 @@ impl Provider for SelbooleanProvider {
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let preview = |change| match self.refused(change) {
             // An earlier resource may load a module of the policy.
-            Some(why) if !cx.outlook().may_change_before(change.name) => Outcome::failed(why),
+            Some(why) if !cx.preview_context().may_change_before(change.name) => Outcome::failed(why),
             _ => Outcome::done(),
         };
         let outcomes = match mode {

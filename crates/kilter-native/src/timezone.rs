@@ -169,7 +169,7 @@ impl Provider for TimezoneProvider {
             let zone = change.should.and_then(|should| should.text("zone"));
             let outcome = match (mode, zone) {
                 (Mode::Apply, _) => self.change(cx, change),
-                (Mode::Preview, Some(zone)) if !cx.outlook().may_change_before(change.name) => {
+                (Mode::Preview, Some(zone)) if !cx.preview_context().may_change_before(change.name) => {
                     self.exists(zone).map(|()| Outcome::done())
                 }
                 (Mode::Preview, _) => Ok(Outcome::done()),

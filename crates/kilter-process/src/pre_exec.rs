@@ -29,7 +29,7 @@ const CHANNEL_MOVED: i32 = 1 << 17;
 
 /// Settings that a child applies to itself before it executes its program.
 #[derive(Default)]
-pub(crate) struct Before<'a> {
+pub(crate) struct ChildSetup<'a> {
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) cwd: Option<CString>,
     pub(crate) umask: Option<u32>,
@@ -45,8 +45,8 @@ pub(crate) struct Before<'a> {
 /// caller's terminal as if the caller typed. The child enters the working directory with that user's rights.
 ///
 /// If there are no settings, the command gets no closure, so that the standard library can still use `posix_spawn`.
-pub(crate) fn apply_pre_exec(command: &mut Command, before: Before<'_>) {
-    let Before { identity, cwd, umask, max_file_bytes, channel, inherited } = before;
+pub(crate) fn apply_pre_exec(command: &mut Command, before: ChildSetup<'_>) {
+    let ChildSetup { identity, cwd, umask, max_file_bytes, channel, inherited } = before;
     let is_unchanged = identity.is_none() && cwd.is_none() && umask.is_none() && max_file_bytes.is_none();
     if is_unchanged && channel.is_none() && inherited.is_none() {
         return;

@@ -39,7 +39,7 @@ impl ProcessTree {
     /// Scans `/proc` again. Returns true if there is a process that was not known.
     ///
     /// The group must still be the child's: either nobody has waited for the child, or no process has its number.
-    pub(crate) fn look(&mut self) -> bool {
+    pub(crate) fn rescan(&mut self) -> bool {
         let told = living();
         self.proc_unavailable = told.is_none();
         let all = told.unwrap_or_default();
@@ -70,7 +70,7 @@ impl ProcessTree {
                 stray.send(Signal::STOP);
                 stray.stands_by(until);
             }
-            if !self.look() {
+            if !self.rescan() {
                 return;
             }
         }

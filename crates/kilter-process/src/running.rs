@@ -182,7 +182,7 @@ impl<'a> Running<'a> {
     }
 
     /// Sleeps for `time`, and keeps answering the calls of a confined child meanwhile.
-    pub(crate) fn rest(&mut self, time: Duration) {
+    pub(crate) fn sleep(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while self.witness.fd().is_some() && Instant::now() < until {
             let asked = self.witness.fd().map(|fd| (fd, PollFlags::IN));
@@ -302,7 +302,7 @@ impl<'a> Running<'a> {
     fn is_held(&mut self) -> io::Result<bool> {
         let until = Instant::now() + SIBLING_EXEC_GRACE;
         while is_any_starting() && Instant::now() < until {
-            self.rest(Duration::from_millis(1));
+            self.sleep(Duration::from_millis(1));
         }
         let now = Instant::now();
         while self.has_outputs() && self.step(Some(now), None)?.served && Instant::now() < until {}

@@ -18,7 +18,7 @@ use crate::environment::is_name;
 use crate::finished::SpawnError;
 use crate::invocation::{Group, Invocation};
 use crate::memory_script::MemoryScript;
-use crate::pre_exec::{Before, apply_pre_exec, is_channel_moved, no_entry};
+use crate::pre_exec::{ChildSetup, apply_pre_exec, is_channel_moved, no_entry};
 use crate::streams::{ChildEnds, OwnEnds, streams};
 use crate::trust::Distrust;
 use crate::which::which;
@@ -193,7 +193,7 @@ impl Start<'_> {
         let [stdin, stdout, stderr] = ends.stdio().map_err(|source| self.failed(source))?;
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         let (umask, max_file_bytes) = (invocation.umask, invocation.max_file_bytes);
-        let mut before = Before { umask, max_file_bytes, channel, ..Before::default() };
+        let mut before = ChildSetup { umask, max_file_bytes, channel, ..ChildSetup::default() };
         before.identity = invocation.identity.as_ref();
         before.inherited = self.script.as_ref().map(|script| Arc::clone(&script.fd));
         match (&invocation.cwd, &invocation.identity) {

@@ -49,7 +49,7 @@ impl Running<'_> {
     }
 
     fn is_any_reachable(&mut self) -> bool {
-        self.kin.look();
+        self.kin.rescan();
         self.kin.reachable().next().is_some()
     }
 
@@ -76,7 +76,7 @@ impl Running<'_> {
                 if Instant::now() >= until {
                     break;
                 }
-                self.rest(POLL);
+                self.sleep(POLL);
             }
         }
     }
@@ -87,7 +87,7 @@ impl Running<'_> {
         if test_kill_process(self.pid()) != Err(Errno::SRCH) {
             return None;
         }
-        self.kin.look();
+        self.kin.rescan();
         let leftovers: Vec<Process> = self.kin.reachable().collect();
         (!leftovers.is_empty()).then_some(leftovers)
     }
@@ -132,12 +132,12 @@ impl Running<'_> {
             if Instant::now() >= until || cancel.is_some_and(|cancel| cancel.is_urgent()) {
                 return Ok(false);
             }
-            self.rest(POLL);
+            self.sleep(POLL);
         }
         Ok(true)
     }
     fn may_others_run(&mut self) -> bool {
-        self.kin.look();
+        self.kin.rescan();
         self.kin.may_run()
     }
 }

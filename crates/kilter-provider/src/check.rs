@@ -133,7 +133,7 @@ fn found(provider: &dyn Provider, cx: &Context<'_>, state: State, wanted: Wanted
 
 /// Returns true if a resource on the system is not declared.
 fn is_stray(cx: &Context<'_>, child: &ResourceRef) -> bool {
-    cx.outlook().declared(child.type_name.as_str(), child.title.as_str()).is_none()
+    cx.preview_context().declared(child.type_name.as_str(), child.title.as_str()).is_none()
 }
 
 fn removal(child: &ResourceRef) -> Difference {

@@ -176,7 +176,7 @@ pub struct Context<'a> {
     durability: Durability,
     ending: &'a AtomicBool,
     noop: bool,
-    outlook: &'a dyn PreviewContext,
+    preview_context: &'a dyn PreviewContext,
     strictness: Strictness,
     asked: &'a [EcoString],
     device: Option<&'a Device>,
@@ -197,7 +197,7 @@ impl Context<'static> {
             durability: Durability::Flushed,
             ending: &NEVER,
             noop: false,
-            outlook: &NoPendingChanges,
+            preview_context: &NoPendingChanges,
             strictness: Strictness::default(),
             asked: &[],
             device: None,
@@ -310,13 +310,13 @@ impl<'a> Context<'a> {
         Context { noop, ..self }
     }
 
-    /// Returns the context with another outlook.
+    /// Returns the context with another preview context.
     #[must_use]
-    pub fn with_outlook<'b>(self, outlook: &'b dyn PreviewContext) -> Context<'b>
+    pub fn with_preview_context<'b>(self, preview_context: &'b dyn PreviewContext) -> Context<'b>
     where
         'a: 'b,
     {
-        Context { outlook, ..self }
+        Context { preview_context, ..self }
     }
 
     /// Returns the context with another strictness.
@@ -355,8 +355,8 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the predicted effects of resources that run earlier, in a dry run.
-    pub fn outlook(&self) -> &'a dyn PreviewContext {
-        self.outlook
+    pub fn preview_context(&self) -> &'a dyn PreviewContext {
+        self.preview_context
     }
 
     /// Writes a line about the resource `name` of `type_name`.

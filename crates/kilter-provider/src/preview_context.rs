@@ -92,7 +92,7 @@ pub trait PreviewContext: Sync {
     }
 }
 
-/// Outlook without any other resources.
+/// RunPreview without any other resources.
 pub struct NoPendingChanges;
 
 impl PreviewContext for NoPendingChanges {

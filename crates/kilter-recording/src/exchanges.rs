@@ -26,7 +26,7 @@ impl ScriptRunner for Recorded {
         }
         let asked = RecordedExchange::asked(exchange);
         let secrets = exchange.seal.texts();
-        self.0.learn(|masker| secrets.iter().for_each(|secret| masker.learn(secret)));
+        self.0.register_secrets(|masker| secrets.iter().for_each(|secret| masker.register_secrets(secret)));
         let mut overheard = CallRecorder::default();
         let began = Instant::now();
         let result = ProcessRunner.run(exchange, cancel, &mut |event| {

@@ -49,15 +49,15 @@ impl RecordLine {
     pub(crate) fn masked(&self, masker: &SecretMasker) -> RecordLine {
         match self {
             RecordLine::Command(words) => {
-                RecordLine::Command(words.iter().map(|word| masker.hide_bytes(word)).collect())
+                RecordLine::Command(words.iter().map(|word| masker.mask_bytes(word)).collect())
             }
             RecordLine::Query { what, of, answer } => RecordLine::Query {
                 what: what.clone(),
-                of: masker.hide_json(of.clone()),
+                of: masker.mask_json(of.clone()),
                 answer: if is_metadata(what) {
                     masked_metadata(answer, masker)
                 } else {
-                    masker.hide_json(answer.clone())
+                    masker.mask_json(answer.clone())
                 },
             },
             RecordLine::Exchange { number, exchange } => {
@@ -126,7 +126,7 @@ fn is_metadata(what: &str) -> bool {
 /// be able to read the metadata.
 fn masked_metadata(answer: &Json, masker: &SecretMasker) -> Json {
     match answer {
-        Json::String(text) => Json::String(masker.hide(text)),
+        Json::String(text) => Json::String(masker.mask(text)),
         Json::Array(values) => values.iter().map(|value| masked_metadata(value, masker)).collect(),
         Json::Object(entries) => {
             // A level is a keyword.

@@ -75,14 +75,15 @@ impl RecordMode {
     /// Registers the sensitive values among these as secrets.
     pub fn register_secrets<'a>(&self, values: impl IntoIterator<Item = &'a Value>) {
         if let RecordMode::Recording(recorder) = self {
-            recorder.learn(|masker| values.into_iter().for_each(|value| masker.learn_value(value)));
+            recorder.register_secrets(|masker| values.into_iter().for_each(|value| masker.learn_value(value)));
         }
     }
 
     /// Registers texts as secrets.
     pub fn learn_texts<T: AsRef<str>>(&self, texts: impl IntoIterator<Item = T>) {
         if let RecordMode::Recording(recorder) = self {
-            recorder.learn(|masker| texts.into_iter().for_each(|text| masker.learn(text.as_ref())));
+            recorder
+                .register_secrets(|masker| texts.into_iter().for_each(|text| masker.register_secrets(text.as_ref())));
         }
     }
 

@@ -52,7 +52,7 @@ impl Recorder {
     pub fn begin(path: &Path, words: &[Vec<u8>], replaced: &[String]) -> io::Result<Recorder> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut masker = SecretMasker::default();
-        replaced.iter().for_each(|text| masker.learn(text));
+        replaced.iter().for_each(|text| masker.register_secrets(text));
         file::write(&mut file, &RecordLine::Header { kilter_version: env!("CARGO_PKG_VERSION").to_owned() })?;
         let held = Some(vec![RecordLine::Command(words.to_vec())]);
         let state =
@@ -77,7 +77,7 @@ impl Recorder {
     }
 
     /// Registers secrets.
-    pub(crate) fn learn(&self, teach: impl FnOnce(&mut SecretMasker)) {
+    pub(crate) fn register_secrets(&self, teach: impl FnOnce(&mut SecretMasker)) {
         teach(&mut self.state().masker);
     }
 

@@ -57,7 +57,7 @@ use crate::journal::Journal;
 use crate::observer::{Event, InFlight, Observer};
 use crate::options::{Mode, Options};
 use crate::prepare::Prepared;
-use crate::preview_context::Outlook;
+use crate::preview_context::RunPreview;
 use crate::report::{Report, Status};
 use crate::step::{CallResult, Job, Read};
 use crate::worker::{CallId, Workers};
@@ -75,7 +75,7 @@ use run_state::RunState;
 pub use shutdown::ShutdownHandle;
 pub use status_handle::{StatusError, StatusHandle};
 pub use status_snapshot::{
-    ChangeCounters, CompositeStanding, Contest, InFlightCall, ResourceStatus, StatusFilter, StatusSnapshot, Watched,
+    ChangeCounters, CompositeStatus, Contest, InFlightCall, ResourceStatus, StatusFilter, StatusSnapshot, Watched,
 };
 
 /// Maximum number of resources that are changed on this thread between two checks for an interrupt.
@@ -88,7 +88,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 struct Driver<'run: 'scope, 'hold, 'scope, 'env: 'scope> {
     /// Current catalog.
     prepared: Arc<Prepared>,
-    outlook: Arc<Outlook>,
+    preview_context: Arc<RunPreview>,
     ids: IdAllocator,
     /// Catalog of an edit that has not been applied yet: commands have to be carried out first.
     next: Option<Box<Prepared>>,
@@ -165,7 +165,7 @@ impl Driver<'_, '_, '_, '_> {
             if self.calls.is_empty() && self.machine.is_finished() {
                 return self.finish();
             }
-            if !self.is_ending()
+            if !self.is_stopping()
                 && let Some(next) = self.next.take()
             {
                 self.edit(*next);
@@ -188,7 +188,7 @@ impl Driver<'_, '_, '_, '_> {
 
     fn handle_shutdown(&mut self) {
         let requests = self.stop.requests();
-        if self.is_ending() && !self.machine.is_interrupted() {
+        if self.is_stopping() && !self.machine.is_interrupted() {
             self.machine.input(self.now, Input::Interrupt);
             self.wakes.clear();
             self.cancel_queued();
@@ -203,7 +203,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Returns true if the driver starts nothing new: a stop was requested, or a failure was fatal.
-    fn is_ending(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         self.fatal.is_some() || self.stop.requests() > 0 || self.holder.as_ref().is_some_and(ReconcileLoop::is_enough)
     }
 
@@ -278,7 +278,7 @@ impl Driver<'_, '_, '_, '_> {
             Message::Stop => {}
             Message::Done { call, doing, mut done } => {
                 self.has_ended(call, &mut done);
-                let done = self.landed(call, doing, done);
+                let done = self.on_call_finished(call, doing, done);
                 self.answer(doing, done);
             }
             Message::Read { call, provider, mut done, mut rest, foreign } => {
@@ -286,13 +286,13 @@ impl Driver<'_, '_, '_, '_> {
                     // The batch was too slow for one resource, and may be fast enough for the others.
                     rest = Ok(Read::default());
                 }
-                let done = self.landed(call, CallKind::Check, done);
+                let done = self.on_call_finished(call, CallKind::Check, done);
                 self.read(Some(call), provider, done, rest, foreign);
             }
             Message::Declared => self.take_declared(),
-            Message::WatchEvents => self.take_tidings(),
-            Message::ProviderEvents(told) => self.heard(&told),
-            Message::WatchEnded(told) => self.left(&told),
+            Message::WatchEvents => self.take_watch_events(),
+            Message::ProviderEvents(told) => self.on_provider_events(&told),
+            Message::WatchEnded(told) => self.on_watch_ended(&told),
             Message::Query(question) => self.answer_question(question),
             Message::Begun(deadline) => self.has_begun(deadline),
             Message::Log { level, type_name, name, message } => {
@@ -304,7 +304,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Removes an answered call. Returns its results for resources that are declared as they were.
-    fn landed(&mut self, call: CallId, doing: CallKind, done: Vec<CallResult>) -> Vec<CallResult> {
+    fn on_call_finished(&mut self, call: CallId, doing: CallKind, done: Vec<CallResult>) -> Vec<CallResult> {
         match self.calls.end(call) {
             Some(call) => {
                 call.ended().into_iter().for_each(|event| self.observer.event(event));
@@ -318,7 +318,7 @@ impl Driver<'_, '_, '_, '_> {
     fn carry_out(&mut self, command: Command) {
         match command {
             Command::Settled(vertex, settlement) => {
-                self.outlook.settled(vertex, settlement);
+                self.preview_context.settled(vertex, settlement);
                 self.state.settle(vertex, settlement, &self.machine, self.observer);
             }
             Command::Demoted(vertex) => self.demoted(vertex),
@@ -326,7 +326,7 @@ impl Driver<'_, '_, '_, '_> {
             Command::Uncontested(vertex) => self.uncontested(vertex),
             // The watches restart lost watches themselves.
             Command::Watch(vertex) => self.machine.input(self.now, Input::WatchEstablished(vertex)),
-            Command::JournalRefresh(tokens) => self.owe(&tokens),
+            Command::JournalRefresh(tokens) => self.journal_refreshes(&tokens),
             Command::ClearRefresh(tokens) => self.paid(&tokens),
             Command::Check(batch) => self.check(batch),
             Command::Apply(batch) => {

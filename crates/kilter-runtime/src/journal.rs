@@ -119,7 +119,7 @@ impl Journal {
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub fn owe(&mut self, owed_refreshes: Vec<OwedRefresh>) -> Result<(), JournalError> {
+    pub fn add(&mut self, owed_refreshes: Vec<OwedRefresh>) -> Result<(), JournalError> {
         self.refuse_if_removed()?;
         let new: Vec<&OwedRefresh> =
             owed_refreshes.iter().filter(|owed_refresh| self.owed.insert((*owed_refresh).clone())).collect();
@@ -347,9 +347,9 @@ mod tests {
     fn removed_journal_has_no_pending_refreshes() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![owed_refresh("a[x]", "b[y]")]).unwrap();
+        journal.add(vec![owed_refresh("a[x]", "b[y]")]).unwrap();
         std::fs::remove_file(directory.path().join("journal")).unwrap();
-        let error = journal.owe(vec![owed_refresh("a[x]", "c[z]")]).unwrap_err().to_string();
+        let error = journal.add(vec![owed_refresh("a[x]", "c[z]")]).unwrap_err().to_string();
         assert!(error.contains("append to"), "{error}");
         assert_eq!(journal.owed().count(), 1);
     }
@@ -358,7 +358,7 @@ mod tests {
     fn pending_refreshes_are_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![owed_refresh("file[/a]", "exec[b]"), owed_refresh("file[/c]", "exec[b]")]).unwrap();
+        journal.add(vec![owed_refresh("file[/a]", "exec[b]"), owed_refresh("file[/c]", "exec[b]")]).unwrap();
         journal.paid(&[owed_refresh("file[/a]", "exec[b]")]).unwrap();
         assert_eq!(owed(directory.path()), [owed_refresh("file[/c]", "exec[b]")]);
         journal.paid(&[owed_refresh("file[/c]", "exec[b]")]).unwrap();
@@ -378,7 +378,7 @@ mod tests {
             let expected = usize::from(cut >= first);
             assert_eq!(owed(directory.path()).len(), expected, "cut at {cut}");
             let mut again = Journal::open(directory.path(), Durability::Flushed).unwrap();
-            again.owe(vec![owed_refresh("file[/e]", "exec[f]")]).unwrap();
+            again.add(vec![owed_refresh("file[/e]", "exec[f]")]).unwrap();
             assert_eq!(owed(directory.path()).len(), expected + 1, "appended after a cut at {cut}");
         }
     }
@@ -388,9 +388,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![owed_refresh("file[/a]", "exec[b]")]).unwrap();
+        journal.add(vec![owed_refresh("file[/a]", "exec[b]")]).unwrap();
         let first = HEADER_BYTES as usize + line("owe", &[owed_refresh("file[/a]", "exec[b]")]).len();
-        journal.owe(vec![owed_refresh("file[/c]", "exec[d]")]).unwrap();
+        journal.add(vec![owed_refresh("file[/c]", "exec[d]")]).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         for cut in 0..bytes.len() {
             std::fs::write(&path, &bytes[..cut]).unwrap();
@@ -407,7 +407,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![owed_refresh("file[/a]", "exec[b]"), owed_refresh("file[/c]", "exec[d]")]).unwrap();
+        journal.add(vec![owed_refresh("file[/a]", "exec[b]"), owed_refresh("file[/c]", "exec[d]")]).unwrap();
         let flushed = std::fs::metadata(&path).unwrap().len() as usize;
         journal.paid(&[owed_refresh("file[/a]", "exec[b]")]).unwrap();
         let bytes = std::fs::read(&path).unwrap();
@@ -422,7 +422,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let mut journal = Journal::open(directory.path(), Durability::Flushed).unwrap();
-        journal.owe(vec![owed_refresh("file[/a]", "exec[b]")]).unwrap();
+        journal.add(vec![owed_refresh("file[/a]", "exec[b]")]).unwrap();
         let before = std::fs::read(&path).unwrap();
         let next = line("owe", &[owed_refresh("file[/c]", "exec[d]")]);
         for cut in 0..=next.len() {
@@ -448,10 +448,10 @@ mod tests {
     fn journal_does_not_grow_while_a_refresh_is_pending() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), Durability::Unflushed).unwrap();
-        journal.owe(vec![owed_refresh("file[/stays]", "exec[owed]")]).unwrap();
+        journal.add(vec![owed_refresh("file[/stays]", "exec[owed]")]).unwrap();
         for round in 0..30_000 {
             let one = [owed_refresh(&format!("file[/{round}]"), "exec[b]")];
-            journal.owe(one.to_vec()).unwrap();
+            journal.add(one.to_vec()).unwrap();
             journal.paid(&one).unwrap();
         }
         let size = std::fs::metadata(directory.path().join("journal")).unwrap().len();

@@ -48,7 +48,7 @@ mod worker;
 
 pub use conditions::{Conditions, Outdated, SourceFailure, SourceVersion, Stale};
 pub use driver::{
-    ChangeCounters, CompositeStanding, Contest, Hold, InFlightCall, ManifestSource, Pause, Paused, Reload,
+    ChangeCounters, CompositeStatus, Contest, Hold, InFlightCall, ManifestSource, Pause, Paused, Reload,
     ReloadNotifier, ResourceStatus, ShutdownHandle, StatusError, StatusFilter, StatusHandle, StatusSnapshot, Watched,
 };
 pub use journal::{Journal, JournalError};

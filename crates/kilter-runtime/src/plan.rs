@@ -57,7 +57,7 @@ pub(crate) struct Step {
     /// True if the resource was to be refreshed, or to be started instead: the plan showed a refresh.
     pub(crate) is_refreshed: bool,
     differences: Vec<Json>,
-    otherwise: Vec<Json>,
+    unplanned_changes: Vec<Json>,
     /// Unknown attributes; an empty name stands for the whole resource.
     unknown: Vec<String>,
     /// Digests of the state that the change reads and replaces; none if there is nothing to compare.
@@ -128,7 +128,7 @@ impl Plan {
                 is_unknown: json.get("status")?.as_str()? == Status::Unknown.word(),
                 is_refreshed: json.get("refreshed_by").or_else(|| json.get("refresh_not_needed")).is_some(),
                 differences: list("differences"),
-                otherwise: list("otherwise"),
+                unplanned_changes: list("unplanned_changes"),
                 unknown: list("unknown").iter().map(name).collect(),
                 basis: json.get("basis").cloned(),
                 found: json.get("found").cloned(),
@@ -149,7 +149,7 @@ impl Plan {
         reference: &ResourceRef,
         step: &Step,
         differences: &[Difference],
-        otherwise: &[Difference],
+        unplanned_changes: &[Difference],
         basis: Option<&Value>,
     ) -> Option<EcoString> {
         let json = |all: &[Difference]| -> Vec<Json> {
@@ -158,8 +158,9 @@ impl Plan {
         // A basis is more exact than the message, which may contain times.
         let messages = if step.basis.is_some() && basis.is_some() { Messages::Ignored } else { Messages::Compared };
         let found = drift(step.differences.iter(), &json(differences), &self.secrets, messages);
-        let otherwise = || drift(step.otherwise.iter(), &json(otherwise), &self.secrets, Messages::Compared);
-        let found = found.or_else(otherwise);
+        let unplanned =
+            || drift(step.unplanned_changes.iter(), &json(unplanned_changes), &self.secrets, Messages::Compared);
+        let found = found.or_else(unplanned);
         found.or_else(|| self.moved_basis(reference, step, basis?))
     }
 
@@ -219,7 +220,7 @@ impl Plan {
         let is_change = |now: &Difference| now.entry.is_none() && now.attribute != "ensure";
         let is_awaited = (step.was_absent() || step.may_be_brought()) && step.basis.is_none();
         is_awaited
-            && step.otherwise.is_empty()
+            && step.unplanned_changes.is_empty()
             && differences.iter().all(|now| is_change(now) && (is_unknown(now) || is_planned(now)))
     }
 
@@ -268,8 +269,8 @@ fn step(report: &ResourceReport, key: &SealingKey) -> Json {
     if !report.differences.is_empty() {
         step.insert("differences".into(), all(&report.differences));
     }
-    if !report.otherwise.is_empty() {
-        step.insert("otherwise".into(), all(&report.otherwise));
+    if !report.unplanned_changes.is_empty() {
+        step.insert("unplanned_changes".into(), all(&report.unplanned_changes));
     }
     if let Some(basis) = &report.basis {
         step.insert("basis".into(), json_of_basis(key, reference, basis));

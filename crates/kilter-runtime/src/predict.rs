@@ -1,7 +1,7 @@
 //! Predictions of a plan: the effects of earlier steps, as far as they can be known.
 //!
 //! The driver reports the settlement of each resource, with the effects of its change ([`PredictedWorld::expect`],
-//! [`PredictedWorld::settled`]). Providers query the objects they read through their outlook. The rules are in
+//! [`PredictedWorld::settled`]). Providers query the objects they read through their preview_context. The rules are in
 //! `docs/reference/predictions.md`; decision 15 has the reasons.
 
 mod footprints;
@@ -27,13 +27,13 @@ pub(crate) struct PredictedWorld {
     prepared: Arc<Prepared>,
     footprints: Footprints,
     order: Order,
-    state: RwLock<OutlookState>,
+    state: RwLock<PredictedState>,
 }
 
 #[derive(Default)]
-struct OutlookState {
+struct PredictedState {
     /// Settlement of each resource.
-    standing: Vec<Standing>,
+    effect_state: Vec<EffectState>,
     /// For each resource, a pending resource that comes before it. Empty while no resource is pending.
     behind: Vec<Option<ResourceId>>,
     /// Effects of resources whose check has ended, until they settle.
@@ -51,7 +51,7 @@ struct OutlookState {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum EffectState {
     /// It has not settled.
     #[default]
     Open,
@@ -61,9 +61,9 @@ enum Standing {
     Pending,
 }
 
-impl OutlookState {
-    fn standing(&self, vertex: ResourceId) -> Standing {
-        self.standing.get(vertex.slot()).copied().unwrap_or_default()
+impl PredictedState {
+    fn effect_state(&self, vertex: ResourceId) -> EffectState {
+        self.effect_state.get(vertex.slot()).copied().unwrap_or_default()
     }
 
     fn is_empty(&self) -> bool {
@@ -85,11 +85,11 @@ impl PredictedWorld {
         &self.prepared.graph
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, OutlookState> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, PredictedState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, OutlookState> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, PredictedState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,10 +112,10 @@ impl PredictedWorld {
             Disposition::Unknown => self.possible(vertex),
             _ => Vec::new(),
         };
-        if state.standing.is_empty() {
-            state.standing = vec![Standing::Open; self.graph().len()];
+        if state.effect_state.is_empty() {
+            state.effect_state = vec![EffectState::Open; self.graph().len()];
         }
-        state.standing[vertex.slot()] = if effects.is_empty() { Standing::AtRest } else { Standing::Pending };
+        state.effect_state[vertex.slot()] = if effects.is_empty() { EffectState::AtRest } else { EffectState::Pending };
         if !effects.is_empty() && state.behind.is_empty() {
             state.behind = vec![None; self.graph().len()];
         }
@@ -157,7 +157,7 @@ impl PredictedWorld {
         effects
     }
 
-    fn take(&self, state: &mut OutlookState, vertex: ResourceId, effect: Effect) {
+    fn take(&self, state: &mut PredictedState, vertex: ResourceId, effect: Effect) {
         match effect {
             Effect::Anything => {
                 state.commands.push(vertex);
@@ -177,7 +177,7 @@ impl PredictedWorld {
     }
 
     /// Records the paths that a pending command names, links followed and not.
-    fn name_paths(&self, state: &mut OutlookState, vertex: ResourceId) {
+    fn name_paths(&self, state: &mut PredictedState, vertex: ResourceId) {
         let mut names = Vec::new();
         footprints::named(self.prepared.provider(vertex), self.prepared.resource(vertex), &mut |path| {
             for last in [false, true] {
@@ -192,7 +192,7 @@ impl PredictedWorld {
     }
 
     /// A pending command that comes before a resource, and names its path or a directory above.
-    fn named_by(&self, state: &OutlookState, reader: ResourceId, place: &str) -> Option<ResourceId> {
+    fn named_by(&self, state: &PredictedState, reader: ResourceId, place: &str) -> Option<ResourceId> {
         if state.named.is_empty() {
             return None;
         }
@@ -203,7 +203,7 @@ impl PredictedWorld {
 
     /// Returns true if a resource comes before another one and changes, or may change, objects that others read.
     pub(crate) fn is_pending_before(&self, first: ResourceId, second: ResourceId) -> bool {
-        self.read().standing(first) == Standing::Pending && self.comes_before(first, second)
+        self.read().effect_state(first) == EffectState::Pending && self.comes_before(first, second)
     }
 
     /// Returns true if `first` comes before `second` in every run.
@@ -211,10 +211,10 @@ impl PredictedWorld {
         self.order.leads_to(first, second)
     }
 
-    fn pending_parent(&self, state: &OutlookState, vertex: ResourceId) -> Option<ResourceId> {
+    fn pending_parent(&self, state: &PredictedState, vertex: ResourceId) -> Option<ResourceId> {
         let parents = self.graph().incoming(vertex).iter().map(|id| self.graph().edge(*id).from);
-        let pending = |parent: ResourceId| match state.standing(parent) {
-            Standing::Pending => Some(parent),
+        let pending = |parent: ResourceId| match state.effect_state(parent) {
+            EffectState::Pending => Some(parent),
             _ => state.behind.get(parent.slot()).copied().flatten(),
         };
         parents.filter_map(pending).min()
@@ -249,7 +249,7 @@ impl PredictedWorld {
     }
 
     /// Returns the recorded prediction for a place; none if there is none.
-    fn recorded(&self, state: &OutlookState, reader: ResourceId, place: &str) -> Option<Forecast<PathState>> {
+    fn recorded(&self, state: &PredictedState, reader: ResourceId, place: &str) -> Option<Forecast<PathState>> {
         let (spot, by) = state.paths.find(place)?;
         if by == reader {
             return None;
@@ -313,15 +313,15 @@ impl PredictedWorld {
     }
 
     /// Returns a resource that determines the content of a path, has settled, and comes before the reader.
-    fn decided_by(&self, state: &OutlookState, reader: ResourceId, place: &str) -> Option<ResourceId> {
+    fn decided_by(&self, state: &PredictedState, reader: ResourceId, place: &str) -> Option<ResourceId> {
         let by = self.footprints.decides(&self.prepared, place)?;
-        (state.standing(by) != Standing::Open && self.comes_before(by, reader)).then_some(by)
+        (state.effect_state(by) != EffectState::Open && self.comes_before(by, reader)).then_some(by)
     }
 
     /// Returns a pending command that comes before a reader, and may write after the resource `written_by`.
     fn command_since(
         &self,
-        state: &OutlookState,
+        state: &PredictedState,
         reader: ResourceId,
         written_by: Option<ResourceId>,
     ) -> Option<ResourceId> {
@@ -334,7 +334,7 @@ impl PredictedWorld {
     }
 
     /// Returns a pending resource that owns a path, or that may install it if it is missing.
-    fn brought_by(&self, state: &OutlookState, reader: ResourceId, path: &str) -> Option<ResourceId> {
+    fn brought_by(&self, state: &PredictedState, reader: ResourceId, path: &str) -> Option<ResourceId> {
         if state.bringers.is_empty() {
             return None;
         }
@@ -479,8 +479,8 @@ impl PredictedWorld {
         writers.iter().any(|writer| self.is_open_for(&state, writer.by, reader))
     }
 
-    fn is_open_for(&self, state: &OutlookState, by: ResourceId, reader: ResourceId) -> bool {
-        state.standing(by) == Standing::Open && !self.order.follows(by, reader)
+    fn is_open_for(&self, state: &PredictedState, by: ResourceId, reader: ResourceId) -> bool {
+        state.effect_state(by) == EffectState::Open && !self.order.follows(by, reader)
     }
 
     /// Records that a resource is checked first, because it and others wait for each other.
@@ -491,7 +491,7 @@ impl PredictedWorld {
     /// Returns an unsettled resource that may change a path of a reader which is checked first.
     fn open_writer(
         &self,
-        state: &OutlookState,
+        state: &PredictedState,
         reader: ResourceId,
         which: Reads,
         path: Option<&str>,

@@ -138,7 +138,7 @@ fn surveyed(
     let cx = cx.with_hostname(registry.hostname()).with_device(registry.device());
     for (at, vertex, resource, found) in invalid {
         let found = both(found, unusable(registry.at(at).as_ref(), &cx, resource));
-        problems.extend(told(resource, found).into_iter().map(|problem| (vertex, problem)));
+        problems.extend(reportable(resource, found).into_iter().map(|problem| (vertex, problem)));
     }
     let mut renamed = Vec::new();
     for (at, resources) in valid.into_iter().enumerate().filter(|(_, resources)| !resources.is_empty()) {
@@ -153,7 +153,7 @@ fn surveyed(
         let resource = &catalog.resources[vertex.slot()];
         resource.is_hidden() || !resource.broken().is_empty()
     };
-    problems.extend(contradictions(catalog, registry, &providers, &is_left_out));
+    problems.extend(conflicts(catalog, registry, &providers, &is_left_out));
     (providers, problems)
 }
 
@@ -236,7 +236,7 @@ fn duplicate_resources(
 }
 
 /// Reports resources that would undo each other in every run, each pair once.
-fn contradictions(
+fn conflicts(
     catalog: &Catalog,
     registry: &Registry,
     providers: &[u16],
@@ -348,7 +348,7 @@ fn unknown_attributes(resource: &Resource) -> Vec<&str> {
 
 /// Returns the problems of a resource to report. If attributes are broken, a problem of the resource as a whole may be
 /// a result of that.
-fn told(resource: &Resource, problems: Vec<ValidationError>) -> Vec<ValidationError> {
+fn reportable(resource: &Resource, problems: Vec<ValidationError>) -> Vec<ValidationError> {
     let is_of_a_value = |name: &AttributeName| resource.attributes.get(name.as_str()).is_some();
     let is_meant = |problem: &ValidationError| {
         resource.broken().is_empty() || problem.attribute.as_ref().is_some_and(is_of_a_value)
@@ -386,7 +386,7 @@ fn make_canonical(
             // Without all values, a problem may be a result of the missing ones.
             if is_whole {
                 resource.attributes = should;
-                problems.extend(told(resource, found).into_iter().map(|problem| (vertex, problem)));
+                problems.extend(reportable(resource, found).into_iter().map(|problem| (vertex, problem)));
             }
             continue;
         }

@@ -15,7 +15,7 @@ use crate::prepare::Prepared;
 ///
 /// An unordered resource may run at any time, independent of the order of the checks: the same manifest on the same
 /// machine gives the same plan.
-pub(crate) struct Outlook {
+pub(crate) struct RunPreview {
     prepared: Arc<Prepared>,
     unbounded: Vec<Unbounded>,
     /// Predictions of a plan; none in a run that changes resources or holds a state.
@@ -58,9 +58,9 @@ fn reached(from: ResourceId, count: usize, next: &dyn Fn(ResourceId) -> Vec<Reso
     seen
 }
 
-impl Outlook {
-    /// Creates the outlook of a run. A run without noop resources needs none.
-    pub(crate) fn new(prepared: &Arc<Prepared>, mode: Mode) -> Outlook {
+impl RunPreview {
+    /// Creates the preview of a run. A run without noop resources needs none.
+    pub(crate) fn new(prepared: &Arc<Prepared>, mode: Mode) -> RunPreview {
         let reaches = |vertex: &ResourceId| {
             let predict = prepared.provider(*vertex).capabilities().predict();
             predict.side_effects(&prepared.resource(*vertex).attributes) == SideEffects::Anything
@@ -71,12 +71,12 @@ impl Outlook {
             true => prepared.graph.vertices().filter(reaches).map(Unbounded::new).collect(),
             false => Vec::new(),
         };
-        Outlook { prepared: Arc::clone(prepared), unbounded, predicted: None }
+        RunPreview { prepared: Arc::clone(prepared), unbounded, predicted: None }
     }
 
     /// Adds predictions of the effects of earlier resources, for a plan.
-    pub(crate) fn predicting(self) -> Outlook {
-        Outlook { predicted: Some(PredictedWorld::new(&self.prepared)), ..self }
+    pub(crate) fn predicting(self) -> RunPreview {
+        RunPreview { predicted: Some(PredictedWorld::new(&self.prepared)), ..self }
     }
 
     /// Returns the prediction of a plan.
@@ -167,48 +167,48 @@ impl Unbounded {
     }
 }
 
-/// Outlook of the current catalog. An edit replaces it.
-pub(crate) struct CurrentOutlook(Mutex<Arc<Outlook>>);
+/// RunPreview of the current catalog. An edit replaces it.
+pub(crate) struct CurrentPreview(Mutex<Arc<RunPreview>>);
 
-impl CurrentOutlook {
-    pub(crate) fn new(outlook: Arc<Outlook>) -> CurrentOutlook {
-        CurrentOutlook(Mutex::new(outlook))
+impl CurrentPreview {
+    pub(crate) fn new(preview_context: Arc<RunPreview>) -> CurrentPreview {
+        CurrentPreview(Mutex::new(preview_context))
     }
 
-    pub(crate) fn replace(&self, outlook: Arc<Outlook>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = outlook;
+    pub(crate) fn replace(&self, preview_context: Arc<RunPreview>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = preview_context;
     }
 
-    pub(crate) fn get(&self) -> Arc<Outlook> {
+    pub(crate) fn get(&self) -> Arc<RunPreview> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Answers the questions of one call about other resources.
 ///
-/// It takes the current outlook at the first question, so that a call without questions keeps no catalog.
-pub(crate) struct CallOutlook {
-    current: Arc<CurrentOutlook>,
+/// It takes the current preview at the first question, so that a call without questions keeps no catalog.
+pub(crate) struct CallPreviewContext {
+    current: Arc<CurrentPreview>,
     provider: u16,
-    taken: OnceLock<Arc<Outlook>>,
+    taken: OnceLock<Arc<RunPreview>>,
 }
 
-impl CallOutlook {
-    pub(crate) fn new(current: &Arc<CurrentOutlook>, provider: u16) -> CallOutlook {
-        CallOutlook { current: Arc::clone(current), provider, taken: OnceLock::new() }
+impl CallPreviewContext {
+    pub(crate) fn new(current: &Arc<CurrentPreview>, provider: u16) -> CallPreviewContext {
+        CallPreviewContext { current: Arc::clone(current), provider, taken: OnceLock::new() }
     }
 
-    /// Makes the call keep an outlook, unless it has taken one.
-    pub(crate) fn keep(&self, outlook: &Arc<Outlook>) {
-        self.taken.get_or_init(|| Arc::clone(outlook));
+    /// Makes the call keep a preview, unless it has taken one.
+    pub(crate) fn keep(&self, preview_context: &Arc<RunPreview>) {
+        self.taken.get_or_init(|| Arc::clone(preview_context));
     }
 
-    fn outlook(&self) -> &Outlook {
+    fn preview_context(&self) -> &RunPreview {
         self.taken.get_or_init(|| self.current.get())
     }
 
     fn prepared(&self) -> &Prepared {
-        &self.outlook().prepared
+        &self.preview_context().prepared
     }
 
     /// Returns true if a resource of the provider's type manages the object `name`.
@@ -223,7 +223,7 @@ impl CallOutlook {
 
     /// Queries the prediction of a plan for a resource of the provider.
     fn predicted<T>(&self, name: &str, ask: impl FnOnce(&PredictedWorld, ResourceId) -> T) -> Option<T> {
-        let predicted = self.outlook().predicted.as_ref()?;
+        let predicted = self.preview_context().predicted.as_ref()?;
         Some(ask(predicted, self.prepared().lookup().named(self.provider, name)?))
     }
 
@@ -237,12 +237,14 @@ impl CallOutlook {
     }
 }
 
-impl kilter_provider::PreviewContext for CallOutlook {
+impl kilter_provider::PreviewContext for CallPreviewContext {
     fn may_change_before(&self, name: &str) -> bool {
         // Nothing is known about resources outside of the catalog.
         let vertex = self.prepared().lookup().named(self.provider, name);
-        let outlook = self.outlook();
-        vertex.is_none_or(|vertex| outlook.open_before(vertex).or_else(|| outlook.required_before(vertex)).is_some())
+        let preview_context = self.preview_context();
+        vertex.is_none_or(|vertex| {
+            preview_context.open_before(vertex).or_else(|| preview_context.required_before(vertex)).is_some()
+        })
     }
 
     fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
@@ -294,10 +296,11 @@ impl kilter_provider::PreviewContext for CallOutlook {
     }
 
     fn bringer(&self, name: &str) -> Option<Because> {
-        let vertex = self.outlook().predicted.as_ref().and(self.prepared().lookup().named(self.provider, name))?;
+        let vertex =
+            self.preview_context().predicted.as_ref().and(self.prepared().lookup().named(self.provider, name))?;
         let pending = self.predicted(name, |predicted, vertex| predicted.bringer(vertex)).flatten();
         pending.or_else(|| {
-            let other = self.outlook().open_before(vertex)?;
+            let other = self.preview_context().open_before(vertex)?;
             let resource = self.prepared().resource(other).reference.clone();
             Some(Because { resource, is_ordered: false })
         })

@@ -88,7 +88,7 @@ pub struct ResourceReport {
     pub told: Vec<Difference>,
     /// Reported changes that are not among `differences`: other attributes, and other values than the declared
     /// ones.
-    pub otherwise: Vec<Difference>,
+    pub unplanned_changes: Vec<Difference>,
     /// True if it failed because it is still out of sync after a change that its provider reported as successful.
     pub is_unsettled: bool,
     /// Attributes with unknown values, and the reasons.

@@ -406,14 +406,14 @@ fn settled(result: Result<Found, EcoString>, by: &str) -> Result<Found, EcoStrin
         return Ok(found);
     }
     let by = if by.is_empty() { EcoString::new() } else { eco_format!(" ({by})") };
-    Err(eco_format!("still not in its state after the change: {}{by}", left(&found.differences)))
+    Err(eco_format!("still not in its state after the change: {}{by}", remaining(&found.differences)))
 }
 
 /// Maximum number of characters of the remaining differences in a message.
 const LEFT: usize = 600;
 
 /// Describes the remaining differences, up to a readable length.
-fn left(differences: &[Difference]) -> String {
+fn remaining(differences: &[Difference]) -> String {
     let mut left = described(&differences[0]);
     for (at, difference) in differences.iter().enumerate().skip(1) {
         let next = described(difference);

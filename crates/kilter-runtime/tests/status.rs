@@ -19,8 +19,8 @@ use kilter_provider::{
     Registry, Scheduling, Strictness, Wanted, Watch, WatchSink, WatchSource,
 };
 use kilter_runtime::{
-    CompositeStanding, Event, Hold, Mode, Observer, Options, ResourceStatus, ShutdownHandle, StatusFilter,
-    StatusHandle, StatusSnapshot, Watched, plan_of,
+    CompositeStatus, Event, Hold, Mode, Observer, Options, ResourceStatus, ShutdownHandle, StatusFilter, StatusHandle,
+    StatusSnapshot, Watched, plan_of,
 };
 use unedited::Fixed;
 
@@ -224,7 +224,7 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     fn all(&self) -> Option<StatusSnapshot> {
-        self.window.look(StatusFilter::All, Duration::from_secs(60)).ok()
+        self.window.snapshot(StatusFilter::All, Duration::from_secs(60)).ok()
     }
 
     /// Waits until the status meets a condition, and returns it.
@@ -403,7 +403,7 @@ fn composite_resource_has_the_worst_status_of_its_parts() {
     hold_catalog(&slots, catalog, 2, |seen| {
         let standings =
             seen.when(|standings| (one(standings, "slow").word, one(standings, "bad").word) == ("changing", "failed"));
-        let shown = |one: &CompositeStanding| {
+        let shown = |one: &CompositeStatus| {
             let parts: Vec<String> = one.parts.iter().map(ToString::to_string).collect();
             let owner = one.owner.as_ref().map(ToString::to_string).unwrap_or_default();
             format!("{} {owner} {}: {:?} {}", one.reference, one.word, one.counts, parts.join(" "))
@@ -423,7 +423,7 @@ fn composite_resource_has_the_worst_status_of_its_parts() {
         let standings = seen.when(|standings| one(standings, "behind").word == "in_sync");
         assert_eq!((standings.composites[2].word, standings.composites[0].word), ("in_sync", "failed"));
         // What is in its state is not among what is notable, but what holds something that is not.
-        let look = |which| seen.window.look(which, Duration::from_secs(60)).unwrap();
+        let look = |which| seen.window.snapshot(which, Duration::from_secs(60)).unwrap();
         let notable = look(StatusFilter::Notable);
         assert_eq!(notable.composites.iter().map(|one| one.word).collect::<Vec<_>>(), ["failed"]);
         let named = look(StatusFilter::Named(vec![ResourceRef::new("site", "two"), ResourceRef::new("site", "three")]));

@@ -62,7 +62,7 @@ impl ConfinementReporter {
     pub(crate) fn gap(&self, call: Confining<'_>, finished: &Output) -> Option<String> {
         let Confining { who, .. } = call;
         let confined = &finished.confined;
-        if confined.is_as_asked() || std::mem::replace(&mut self.told().is_open, true) {
+        if confined.is_as_asked() || std::mem::replace(&mut self.reported().is_open, true) {
             return None;
         }
         Some(format!("{who} could change the machine: {confined}"))
@@ -70,7 +70,7 @@ impl ConfinementReporter {
 
     /// Returns the warning about refused attempts of a call.
     pub(crate) fn tried(&self, call: Confining<'_>, finished: &Output) -> Option<String> {
-        let mut told = self.told();
+        let mut told = self.reported();
         match (&finished.confined, &finished.refusal_hint) {
             (Confined::NotAsked | Confined::No { .. }, _) => None,
             _ if !finished.attempts.is_empty() => told.news(call, &finished.attempts),
@@ -82,7 +82,7 @@ impl ConfinementReporter {
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, ReportedWarnings> {
+    fn reported(&self) -> MutexGuard<'_, ReportedWarnings> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

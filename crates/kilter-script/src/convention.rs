@@ -198,7 +198,7 @@ pub struct AttributeChange {
     pub was: Value,
 }
 
-pub(crate) use error::{attribute_name, beginning, line, said, text};
+pub(crate) use error::{attribute_name, beginning, line, message_text, text};
 pub(crate) use keys::Keys;
 pub(crate) use unique::unique;
 

@@ -21,7 +21,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::size::MemoryBudget;
-use crate::convention::{beginning, said};
+use crate::convention::{beginning, message_text};
 use crate::exchange::{ScriptCall, cancel};
 use crate::metadata::TransportMetadata;
 use crate::script_environment::ScriptEnvironment;
@@ -277,7 +277,7 @@ impl ScriptConnection {
         let Some(error) = answer.remove("error") else { return Ok(answer) };
         // This message is for the user of the device, so it does not name the program.
         let message = error.get("message").and_then(Json::as_str).unwrap_or("it failed without a reason");
-        let message = self.seal.redact(said(message.trim()));
+        let message = self.seal.redact(message_text(message.trim()));
         let is_transient = error.get("kind").and_then(Json::as_str) == Some(UNREACHABLE);
         Err(TransportError { message, is_transient })
     }
@@ -514,7 +514,7 @@ touch "$(dirname "$0")/ended" 2>/dev/null
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
             let surroundings = Arc::new(ScriptEnvironment::new());
             let mut found =
-                Scripts::of(Found::look(&[directory.path().to_owned()], None, &surroundings), &surroundings);
+                Scripts::of(Found::search(&[directory.path().to_owned()], None, &surroundings), &surroundings);
             assert_eq!(found.notes, []);
             let (transport, provider) = (found.transports.remove(0), found.providers.remove(0));
             InstalledTransport { directory, transport, provider }

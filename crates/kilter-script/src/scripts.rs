@@ -52,7 +52,7 @@ impl Scripts {
     /// It stays valid while the path, size, times and inode of the script and the directories of the search
     /// path are unchanged.
     pub fn find(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<ScriptEnvironment>) -> Scripts {
-        Scripts::of(Found::look(directories, cache, surroundings), surroundings)
+        Scripts::of(Found::search(directories, cache, surroundings), surroundings)
     }
 
     /// Creates the providers of scripts.

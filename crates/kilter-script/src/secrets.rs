@@ -121,7 +121,7 @@ impl BufferedLines {
     }
 
     /// Logs the lines with secrets redacted. If the secrets are unknown, redacts all lines.
-    pub(crate) fn tell(&self, seal: Option<&Redactor>, log: &dyn Fn(Level, &str)) {
+    pub(crate) fn log(&self, seal: Option<&Redactor>, log: &dyn Fn(Level, &str)) {
         let lines = self.0.take();
         let bytes = lines.iter().map(|(_, line)| line.len()).sum();
         let seal = seal.filter(|seal| can_search(seal, bytes));
@@ -196,7 +196,7 @@ mod tests {
         let seal = Redactor::of_values(&values);
         let (held, told) = (BufferedLines::default(), RefCell::new(Vec::new()));
         held.hold(Level::Info, "x".repeat(SEARCHED / 1000).into());
-        held.tell(Some(&seal), &|_, line: &str| told.borrow_mut().push(line.to_owned()));
+        held.log(Some(&seal), &|_, line: &str| told.borrow_mut().push(line.to_owned()));
         assert_eq!(told.into_inner(), [REDACTED]);
     }
 }

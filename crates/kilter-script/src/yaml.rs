@@ -79,7 +79,7 @@ impl Node {
     }
 
     /// Returns the boolean value of an unquoted scalar in YAML 1.1, in which `yes` and `on` are also true.
-    pub fn truth(&self) -> Option<bool> {
+    pub fn as_bool(&self) -> Option<bool> {
         let YamlKind::Scalar { text, plain: true } = &self.kind else { return None };
         match text.to_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),

@@ -11,7 +11,7 @@ use crate::observed::{Act, Observed, RunMode};
 use crate::properties::{Property, Violation, order};
 use crate::simulation::SimulationCounts;
 use crate::stream::command_hash;
-use crate::system::{ApplyAnswer, System, told};
+use crate::system::{ApplyAnswer, System, reported};
 use crate::world::{GeneratedGraph, chance};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(crate) struct SimulatedRun<'a> {
     machine: Machine,
     observed: Observed<'a>,
     world: &'a GeneratedGraph,
-    lasting: &'a mut PersistentState,
+    persistent: &'a mut PersistentState,
     chaos: Chaos,
     flights: Vec<InFlight>,
     wakes: Vec<(Timestamp, ResourceId)>,
@@ -78,22 +78,22 @@ impl<'a> SimulatedRun<'a> {
         world: &'a GeneratedGraph,
         mode: RunMode,
         chaos: Chaos,
-        lasting: &'a mut PersistentState,
+        persistent: &'a mut PersistentState,
     ) -> SimulatedRun<'a> {
-        let mut owed = lasting.journal.owed();
-        if let Some(mutant) = lasting.mutant {
-            mutant.forget(&mut owed, &mut lasting.journal);
+        let mut owed = persistent.journal.owed();
+        if let Some(mutant) = persistent.mutant {
+            mutant.forget(&mut owed, &mut persistent.journal);
         }
-        lasting.journal.begin();
+        persistent.journal.begin();
         let machine = Machine::new(world.graph.clone(), world.vertices.clone(), &owed);
-        let endless = world.graph.vertices().any(|v| world.vertex(v).retry < 0 && lasting.system.is_hopeless(v));
+        let endless = world.graph.vertices().any(|v| world.vertex(v).retry < 0 && persistent.system.is_hopeless(v));
         let max_steps = MAX_STEPS_PER_VERTEX * (world.vertices.len() as u32 + 5);
         let interrupt = if endless { Some(chaos.interrupt.unwrap_or(max_steps)) } else { chaos.interrupt };
         SimulatedRun {
             machine,
             observed: Observed::new(world, mode),
             world,
-            lasting,
+            persistent,
             chaos: Chaos { interrupt, ..chaos },
             flights: Vec::new(),
             wakes: Vec::new(),
@@ -120,7 +120,7 @@ impl<'a> SimulatedRun<'a> {
                 self.carry_out(command)?;
             }
             whole?;
-            self.observed.quiet(&self.machine, &self.lasting.journal)?;
+            self.observed.quiet(&self.machine, &self.persistent.journal)?;
             if self.machine.is_finished() && !self.is_stirred() {
                 break;
             }
@@ -130,37 +130,37 @@ impl<'a> SimulatedRun<'a> {
             let what = format!("the machine is finished and {:?} is under way", flight.act);
             return Err(Violation::at(Property::Ending, flight.vertex, what));
         }
-        self.observed.ended(&self.machine, &self.lasting.journal, &self.lasting.system)?;
+        self.observed.ended(&self.machine, &self.persistent.journal, &self.persistent.system)?;
         let settlements = self.world.graph.vertices().map(|v| self.machine.settlement(v)).collect();
         Ok(End::Finished(settlements))
     }
 
     /// Returns true if further events follow after the machine is finished.
     fn is_stirred(&mut self) -> bool {
-        self.chaos.events > 0 && !self.world.vertices.is_empty() && self.lasting.rng.u32(..4) == 0
+        self.chaos.events > 0 && !self.world.vertices.is_empty() && self.persistent.rng.u32(..4) == 0
     }
 
     fn take_commands(&mut self) -> Vec<Command> {
         let mut commands = self.machine.commands();
-        if let Some(mutant) = self.lasting.mutant {
-            let (second, journal) = (self.lasting.second, &self.lasting.journal);
+        if let Some(mutant) = self.persistent.mutant {
+            let (second, journal) = (self.persistent.second, &self.persistent.journal);
             mutant.distort(&mut commands, &Moment { observed: &self.observed, journal, second });
         }
         for command in &commands {
-            command_hash(&mut self.lasting.stream, command);
+            command_hash(&mut self.persistent.stream, command);
         }
         commands
     }
 
     fn carry_out(&mut self, command: Command) -> Result<(), Violation> {
-        let lasting = &mut *self.lasting;
-        lasting.tick += 1;
-        lasting.counts.commands += 1;
-        lasting.journal.rely();
-        self.observed.command(&command, &lasting.journal, &lasting.system, lasting.tick)?;
+        let persistent = &mut *self.persistent;
+        persistent.tick += 1;
+        persistent.counts.commands += 1;
+        persistent.journal.rely();
+        self.observed.command(&command, &persistent.journal, &persistent.system, persistent.tick)?;
         match command {
-            Command::JournalRefresh(tokens) => lasting.journal.write(Record::Owe(tokens)),
-            Command::ClearRefresh(tokens) => lasting.journal.write(Record::Paid(tokens)),
+            Command::JournalRefresh(tokens) => persistent.journal.write(Record::Owe(tokens)),
+            Command::ClearRefresh(tokens) => persistent.journal.write(Record::Paid(tokens)),
             Command::Check(batch) => self.take_off(Act::Check, batch)?,
             Command::Apply(batch) => self.take_off(Act::Apply, batch)?,
             Command::Refresh(batch) => self.take_off(Act::Refresh, batch)?,
@@ -178,8 +178,8 @@ impl<'a> SimulatedRun<'a> {
     /// Starts a batch. Some calls take effect at once, the others at some time before their answers.
     fn take_off(&mut self, act: Act, batch: Batch) -> Result<(), Violation> {
         for vertex in batch.vertices {
-            self.flights.push(InFlight { vertex, act, began: self.lasting.tick, heard: None });
-            if self.lasting.rng.u32(..4) == 0 {
+            self.flights.push(InFlight { vertex, act, began: self.persistent.tick, heard: None });
+            if self.persistent.rng.u32(..4) == 0 {
                 self.happen(self.flights.len() - 1)?;
             }
         }
@@ -192,17 +192,19 @@ impl<'a> SimulatedRun<'a> {
         if flight.heard.is_some() {
             return Ok(());
         }
-        let lasting = &mut *self.lasting;
-        lasting.tick += 1;
+        let persistent = &mut *self.persistent;
+        persistent.tick += 1;
         let InFlight { vertex, began, .. } = flight;
         let answer = match flight.act {
-            Act::Check => CallAnswer::Found(lasting.system.check(vertex)),
-            Act::Apply => CallAnswer::Applied(lasting.system.apply(&mut lasting.rng, vertex, began, lasting.tick)),
-            Act::Refresh => CallAnswer::Applied(lasting.system.refresh(vertex, began, lasting.tick)),
+            Act::Check => CallAnswer::Found(persistent.system.check(vertex)),
+            Act::Apply => {
+                CallAnswer::Applied(persistent.system.apply(&mut persistent.rng, vertex, began, persistent.tick))
+            }
+            Act::Refresh => CallAnswer::Applied(persistent.system.refresh(vertex, began, persistent.tick)),
         };
         self.flights[at].heard = Some(answer);
-        if lasting.system.changed(vertex) == lasting.tick {
-            self.observed.changed(vertex, &lasting.journal)?;
+        if persistent.system.changed(vertex) == persistent.tick {
+            self.observed.changed(vertex, &persistent.journal)?;
         }
         Ok(())
     }
@@ -210,29 +212,29 @@ impl<'a> SimulatedRun<'a> {
     /// Advances the time: delivers answers, events and timers.
     fn step(&mut self) -> Result<(), Violation> {
         self.steps += 1;
-        self.now.0 += self.lasting.rng.u64(..60);
+        self.now.0 += self.persistent.rng.u64(..60);
         let told = self.told;
         let interrupted = self.chaos.interrupt.is_some_and(|at| self.steps > at) && !self.machine.is_interrupted();
-        if interrupted && self.lasting.rng.bool() {
+        if interrupted && self.persistent.rng.bool() {
             self.interrupt();
         }
-        self.stir();
+        self.disturb();
         self.wake();
         self.answer(told)?;
         if interrupted && !self.machine.is_interrupted() {
             self.interrupt();
         }
-        self.stir();
+        self.disturb();
         Ok(())
     }
 
     fn interrupt(&mut self) {
-        self.lasting.counts.interrupts += 1;
+        self.persistent.counts.interrupts += 1;
         self.give(Input::Interrupt);
         // Some calls that no worker has started are returned.
         let mut at = 0;
         while at < self.flights.len() {
-            if self.flights[at].heard.is_none() && self.lasting.rng.bool() {
+            if self.flights[at].heard.is_none() && self.persistent.rng.bool() {
                 let flight = self.flights.swap_remove(at);
                 self.give(Input::Cancelled(flight.vertex));
             } else {
@@ -242,8 +244,8 @@ impl<'a> SimulatedRun<'a> {
     }
 
     /// Changes the system from outside, and delivers an event.
-    fn stir(&mut self) {
-        let rng = &mut self.lasting.rng;
+    fn disturb(&mut self) {
+        let rng = &mut self.persistent.rng;
         if self.chaos.events == 0 || self.world.vertices.is_empty() || !chance(rng, self.chaos.event) {
             return;
         }
@@ -254,8 +256,8 @@ impl<'a> SimulatedRun<'a> {
             vertex = rng.choice(self.world.parents(flight.vertex).collect::<Vec<_>>()).unwrap_or(flight.vertex);
         }
         match (chance(rng, self.chaos.drift), rng.u32(..4)) {
-            (true, 0) => self.lasting.system.mend(vertex),
-            (true, _) => self.lasting.system.drift(vertex),
+            (true, 0) => self.persistent.system.repair(vertex),
+            (true, _) => self.persistent.system.drift(vertex),
             (false, _) => {}
         }
         self.give(Input::Stale(vertex));
@@ -270,7 +272,7 @@ impl<'a> SimulatedRun<'a> {
         let all = self.flights.is_empty();
         let mut at = 0;
         while at < self.wakes.len() {
-            if self.wakes[at].0 <= self.now && (all || self.lasting.rng.bool()) {
+            if self.wakes[at].0 <= self.now && (all || self.persistent.rng.bool()) {
                 let (_, vertex) = self.wakes.swap_remove(at);
                 self.give(Input::TimerFired(vertex));
             } else {
@@ -284,7 +286,7 @@ impl<'a> SimulatedRun<'a> {
         if self.flights.is_empty() {
             return self.is_going_on(told);
         }
-        let rng = &mut self.lasting.rng;
+        let rng = &mut self.persistent.rng;
         let count = if chance(rng, self.chaos.together) { self.flights.len() } else { 1 };
         if rng.u32(..3) == 0 {
             let at = rng.usize(..self.flights.len());
@@ -294,7 +296,7 @@ impl<'a> SimulatedRun<'a> {
             let at = self.landing();
             self.happen(at)?;
             let flight = self.flights.swap_remove(at);
-            let input = self.heard(flight);
+            let input = self.answer_of(flight);
             self.give(input);
         }
         Ok(())
@@ -302,7 +304,7 @@ impl<'a> SimulatedRun<'a> {
 
     /// Returns the next call to answer. Slow refreshes are answered last.
     fn landing(&mut self) -> usize {
-        let at = self.lasting.rng.usize(..self.flights.len());
+        let at = self.persistent.rng.usize(..self.flights.len());
         if self.chaos.slow && self.flights[at].act == Act::Refresh {
             return self.flights.iter().position(|flight| flight.act != Act::Refresh).unwrap_or(at);
         }
@@ -318,11 +320,11 @@ impl<'a> SimulatedRun<'a> {
 
     /// Returns the answer to a call. The vertex is checked after an apply, which has failed if it is not in sync,
     /// whatever the provider reports.
-    fn heard(&mut self, flight: InFlight) -> Input {
-        let in_sync = self.lasting.system.is_in_sync(flight.vertex);
+    fn answer_of(&mut self, flight: InFlight) -> Input {
+        let in_sync = self.persistent.system.is_in_sync(flight.vertex);
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
             (_, CallAnswer::Found(verdict)) => {
-                Input::Checked(flight.vertex, told(verdict, &self.machine, &mut self.lasting.rng))
+                Input::Checked(flight.vertex, reported(verdict, &self.machine, &mut self.persistent.rng))
             }
             (Act::Refresh, CallAnswer::Applied(heard)) => Input::Refreshed(flight.vertex, heard != ApplyAnswer::Failed),
             (_, CallAnswer::Applied(ApplyAnswer::Done { refreshed })) if in_sync => {
@@ -336,7 +338,7 @@ impl<'a> SimulatedRun<'a> {
                 | Input::Applied(_, ApplyResult::Failed)
                 | Input::Refreshed(_, false)
         );
-        self.lasting.counts.failures += u64::from(failed);
+        self.persistent.counts.failures += u64::from(failed);
         input
     }
 
@@ -348,15 +350,15 @@ impl<'a> SimulatedRun<'a> {
 
     /// Crashes the driver. Each call in flight has taken effect or never will. The end of the journal may be lost.
     fn die(mut self) -> End {
-        self.lasting.counts.crashes += 1;
+        self.persistent.counts.crashes += 1;
         for at in 0..self.flights.len() {
-            if self.lasting.rng.bool() {
+            if self.persistent.rng.bool() {
                 // Violations were checked at the start of the call. A crashed driver reports no errors.
                 let _ = self.happen(at);
             }
         }
-        let rng = &mut self.lasting.rng;
-        self.lasting.journal.crash(|loose| rng.usize(..=loose));
+        let rng = &mut self.persistent.rng;
+        self.persistent.journal.crash(|loose| rng.usize(..=loose));
         End::Crashed
     }
 }

@@ -156,7 +156,7 @@ impl<'a> Observed<'a> {
             owed_refreshes::is_journalled(self, vertex, journal)?;
         }
         if act != Act::Check {
-            self.serve(vertex, journal);
+            self.mark_in_progress(vertex, journal);
         }
         let seen = self.of_mut(vertex);
         seen.flight = Some(act);
@@ -169,7 +169,7 @@ impl<'a> Observed<'a> {
     }
 
     /// Records the refreshes that a call serves. The refreshes it sends become pending again.
-    fn serve(&mut self, vertex: ResourceId, journal: &Journal) {
+    fn mark_in_progress(&mut self, vertex: ResourceId, journal: &Journal) {
         let world = self.world;
         let owed = |first: &ResourceId| journal.owes(RefreshToken { first: *first, second: vertex });
         self.of_mut(vertex).serving = world.parents(vertex).filter(owed).collect();

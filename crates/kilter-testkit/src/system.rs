@@ -73,7 +73,7 @@ fn failures(rng: &mut Rng, percent: u32) -> u32 {
 }
 
 /// Returns the reported result of a check. After an interrupt, half of the failed checks count as cancelled.
-pub(crate) fn told(verdict: CheckResult, machine: &Machine, rng: &mut Rng) -> CheckResult {
+pub(crate) fn reported(verdict: CheckResult, machine: &Machine, rng: &mut Rng) -> CheckResult {
     match verdict {
         CheckResult::Failed if machine.is_interrupted() && rng.bool() => CheckResult::Cancelled,
         other => other,
@@ -118,7 +118,7 @@ impl System {
     }
 
     /// Brings a part in sync from outside.
-    pub(crate) fn mend(&mut self, vertex: ResourceId) {
+    pub(crate) fn repair(&mut self, vertex: ResourceId) {
         self.part(vertex).in_sync = true;
     }
 

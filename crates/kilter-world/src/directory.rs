@@ -11,7 +11,7 @@ use kilter_process::trust::{Distrust, TrustPolicy, TrustedFile};
 use kilter_provider::{Shared, World, WorldError};
 use rustix::fs::OFlags;
 
-use crate::name::{Begun, names, part};
+use crate::name::{PartialName, names, part};
 
 /// Maximum size of a text, in bytes.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
@@ -125,7 +125,7 @@ impl Directory {
     }
 
     /// Collects the entries of a directory. `so_far` is the key of the directory.
-    fn gather(&self, path: &Path, so_far: &Begun, into: &mut Vec<Shared>) -> Result<(), WorldError> {
+    fn gather(&self, path: &Path, so_far: &PartialName, into: &mut Vec<Shared>) -> Result<(), WorldError> {
         if so_far.depth() > DEEPEST || self.directory(path)?.is_none() {
             return Ok(());
         }
@@ -210,7 +210,7 @@ impl World for Directory {
 
     fn below(&self, key: &[&str]) -> Result<Vec<Shared>, WorldError> {
         let mut found = Vec::new();
-        self.gather(&self.path_of(key), &Begun::default(), &mut found)?;
+        self.gather(&self.path_of(key), &PartialName::default(), &mut found)?;
         found.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         Ok(found)
     }

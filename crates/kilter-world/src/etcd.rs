@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use crate::access::{Credentials, Endpoint};
 use crate::directory::Directory;
-use crate::name::{Begun, names, part};
+use crate::name::{PartialName, names, part};
 
 /// First and maximum delay between two attempts to watch, in seconds.
 const RETRY_DELAYS: (u64, u64) = (1, 30);
@@ -47,14 +47,14 @@ struct Inner {
     /// Keys whose notification files are watched.
     watched: Mutex<BTreeSet<Vec<String>>>,
     /// State of the connection.
-    reach: Mutex<Reach>,
+    reach: Mutex<ConnectionState>,
     /// True after the store is no longer followed. Locked while a notification file is written.
     left: Mutex<bool>,
 }
 
 /// Connection state of the thread that follows etcd.
 #[derive(Default)]
-struct Reach {
+struct ConnectionState {
     /// Time of the last response.
     last: Option<SystemTime>,
     /// Reason why etcd does not respond.
@@ -106,7 +106,7 @@ impl Inner {
     /// Returns the parts of a key below the key `above`.
     fn parts(&self, key: &str, above: &str) -> Option<Vec<EcoString>> {
         let below = key.strip_prefix(above)?.strip_prefix('/')?;
-        let begun = below.split('/').try_fold(Begun::default(), |begun, name| begun.and(part(name)?))?;
+        let begun = below.split('/').try_fold(PartialName::default(), |begun, name| begun.and(part(name)?))?;
         begun.finished()
     }
 
@@ -164,7 +164,7 @@ impl Inner {
             Some(revision) => revision,
             None => {
                 let (pairs, found) = self.range(&from, Some(&to))?;
-                self.learn(pairs);
+                self.replace_cache(pairs);
                 found
             }
         };
@@ -208,7 +208,7 @@ impl Inner {
     }
 
     /// Replaces the cache and reports the differences.
-    fn learn(&self, pairs: Vec<Pair>) {
+    fn replace_cache(&self, pairs: Vec<Pair>) {
         let found = pairs.into_iter().filter_map(|pair| self.shared(pair, &self.prefix));
         let found: Known = found.map(|one| (one.key, one.text)).collect();
         let former = lock(&self.known).replace(found.clone());

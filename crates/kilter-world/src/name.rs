@@ -49,22 +49,22 @@ fn text(bytes: Vec<u8>) -> Option<EcoString> {
 
 /// A partially decoded key.
 #[derive(Clone, Default)]
-pub(crate) struct Begun {
+pub(crate) struct PartialName {
     parts: Vec<EcoString>,
     /// Start of a part that continues.
     begun: Vec<u8>,
     depth: usize,
 }
 
-impl Begun {
+impl PartialName {
     /// Returns the key extended by a name.
-    pub(crate) fn and(&self, (bytes, goes_on): (Vec<u8>, bool)) -> Option<Begun> {
+    pub(crate) fn and(&self, (bytes, goes_on): (Vec<u8>, bool)) -> Option<PartialName> {
         let (mut parts, mut begun) = (self.parts.clone(), self.begun.clone());
         begun.extend(bytes);
         if !goes_on {
             parts.push(text(std::mem::take(&mut begun))?);
         }
-        Some(Begun { parts, begun, depth: self.depth + 1 })
+        Some(PartialName { parts, begun, depth: self.depth + 1 })
     }
 
     /// Number of names.

@@ -196,7 +196,7 @@ impl ConfigFile<'_> {
     fn words(&self, arg: &Arg, value: &Node) -> Result<Vec<OsString>, Exit> {
         let name = arg.get_long().unwrap_or_default();
         if matches!(arg.get_action(), ArgAction::SetTrue) {
-            return match value.truth() {
+            return match value.as_bool() {
                 Some(true) => Ok(vec![format!("--{name}").into()]),
                 Some(false) => Ok(Vec::new()),
                 None => Err(self.fail(value.at, &format!("`{name}` is true or false, not {}", value.what()), None)),

@@ -57,7 +57,7 @@ impl Protocol for Metrics {
 
     fn answer(&self, stream: &Stream, request: io::Result<Vec<u8>>) {
         match request.map_or(MetricsRequest::Invalid, |bytes| parse(&bytes)) {
-            MetricsRequest::Metrics(part) => match self.window.look(StatusFilter::Notable, QUERY_TIMEOUT) {
+            MetricsRequest::Metrics(part) => match self.window.snapshot(StatusFilter::Notable, QUERY_TIMEOUT) {
                 Ok(standings) => respond(stream, "200 OK", &metrics::text(&status::brief(&standings)), part),
                 Err(why) => respond(stream, "503 Service Unavailable", &format!("{why}\n"), part),
             },

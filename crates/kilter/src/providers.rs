@@ -205,7 +205,7 @@ fn discover(session: &Session, directories: &[PathBuf], surroundings: &Arc<Scrip
     }
     // It has the metadata of the scripts.
     let cache = session.local_state_dir().map(|state| state.join("describe"));
-    Found::look(directories, cache.as_deref(), surroundings)
+    Found::search(directories, cache.as_deref(), surroundings)
 }
 
 /// Returns the environment and limits of scripts. They store data in the state directory, if given.

@@ -38,7 +38,7 @@ impl CallView {
         let hidden = |bytes: &[u8]| document(&String::from_utf8_lossy(bytes), seals);
         let (stdout, stderr, end) = match &kept.answer {
             Ok(finished) => (hidden(&finished.stdout.bytes), hidden(&finished.stderr.bytes), end(finished)),
-            Err(why) => (String::new(), String::new(), format!("not started: {}", hide(why, seals))),
+            Err(why) => (String::new(), String::new(), format!("not started: {}", redact(why, seals))),
         };
         let stdin = kept.stdin.as_deref().map(hidden);
         let milliseconds = u64::try_from(kept.duration.as_millis()).unwrap_or(u64::MAX);
@@ -69,7 +69,7 @@ fn end(finished: &Output) -> String {
 }
 
 /// Redacts secrets in a text.
-fn hide(text: &str, seals: &[Redactor]) -> String {
+fn redact(text: &str, seals: &[Redactor]) -> String {
     seals.iter().fold(text.into(), |text, seal| seal.redact(text)).to_string()
 }
 
@@ -79,10 +79,10 @@ fn word(arg: &OsStr, convention: &str, seals: &[Redactor]) -> String {
     let quoted = text.split_once("='").and_then(|(key, rest)| Some((key, rest.strip_suffix('\'')?)));
     match quoted.filter(|_| convention == "simple") {
         Some((key, value)) => {
-            let value = hide(&value.replace("'\\''", "'"), seals);
+            let value = redact(&value.replace("'\\''", "'"), seals);
             format!("{key}='{}'", value.replace('\'', "'\\''"))
         }
-        None => hide(&text, seals),
+        None => redact(&text, seals),
     }
 }
 
@@ -96,13 +96,13 @@ fn document(text: &str, seals: &[Redactor]) -> String {
             hide_below(&mut json, seals);
             json.to_string()
         }
-        _ => hide(text, seals),
+        _ => redact(text, seals),
     }
 }
 
 fn hide_below(json: &mut Json, seals: &[Redactor]) {
     match json {
-        Json::String(text) => *text = hide(text, seals),
+        Json::String(text) => *text = redact(text, seals),
         Json::Array(values) => values.iter_mut().for_each(|value| hide_below(value, seals)),
         Json::Object(entries) => entries.values_mut().for_each(|value| hide_below(value, seals)),
         _ => {}

@@ -111,14 +111,14 @@ pub(super) fn subject(
     let (trial, ignoring) = (trials.current(), Arc::clone(specimens));
     let subject = subject.trying(move || {
         let tried = trial.lock().unwrap_or_else(PoisonError::into_inner).tried();
-        told(&tried, &ignoring)
+        forbidden_attempts(&tried, &ignoring)
     });
     let subject = kept.into_iter().fold(subject, Subject::var_dir);
     equipped(subject, candidate, specimens, trials)
 }
 
 /// Describes forbidden attempts of a provider, if they matter.
-fn told(tried: &[Attempt], specimens: &Specimens) -> Option<String> {
+fn forbidden_attempts(tried: &[Attempt], specimens: &Specimens) -> Option<String> {
     let matters =
         |attempt: &&Attempt| attempt.path.as_deref().is_none_or(|path| !is_noise(specimens, &path.to_string_lossy()));
     let told: Vec<String> = tried.iter().filter(matters).map(ToString::to_string).collect();

@@ -7,7 +7,7 @@ use ecow::EcoString;
 use kilter_model::{Attributes, Behaviour, Change, Difference, Outcome, State, TypeSchema, Value};
 
 use super::fingerprint;
-use super::interrupt::{Alarm, Halt};
+use super::interrupt::{CancelToken, Halt};
 use super::specimen::Sample;
 use super::subject::{Subject, Unsupported};
 use kilter_provider::canonicalize_one;
@@ -18,36 +18,36 @@ use kilter_provider::{Context, Level, Log};
 
 /// Reason why the trial of a law ended early.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum EarlyEnd {
     Broken(String),
     NotApplicable(String),
     Untried(String),
 }
 
-impl Stop {
+impl EarlyEnd {
     /// Returns the observation or the reason.
     pub(super) fn why(self) -> String {
-        let (Stop::Broken(why) | Stop::NotApplicable(why) | Stop::Untried(why)) = self;
+        let (EarlyEnd::Broken(why) | EarlyEnd::NotApplicable(why) | EarlyEnd::Untried(why)) = self;
         why
     }
 }
 
 /// Result of a trial: the law holds, with an optional note, or the trial ended early.
-pub(super) type Trial = Result<Option<String>, Stop>;
+pub(super) type Trial = Result<Option<String>, EarlyEnd>;
 
 /// Ends a trial because the law is broken.
-pub(super) fn broken<T>(seen: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Broken(seen.into()))
+pub(super) fn broken<T>(seen: impl Into<String>) -> Result<T, EarlyEnd> {
+    Err(EarlyEnd::Broken(seen.into()))
 }
 
 /// Ends a trial because the law does not apply.
-pub(super) fn not_applicable<T>(why: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::NotApplicable(why.into()))
+pub(super) fn not_applicable<T>(why: impl Into<String>) -> Result<T, EarlyEnd> {
+    Err(EarlyEnd::NotApplicable(why.into()))
 }
 
 /// Ends a trial because it is impossible to run.
-pub(super) fn untried<T>(why: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Untried(why.into()))
+pub(super) fn untried<T>(why: impl Into<String>) -> Result<T, EarlyEnd> {
+    Err(EarlyEnd::Untried(why.into()))
 }
 
 /// Factory for test sandboxes.
@@ -60,7 +60,7 @@ pub(super) struct Harness {
 
 impl Harness {
     /// Creates a sandbox.
-    pub(super) fn world(&self) -> Result<ProviderUnderTest, Stop> {
+    pub(super) fn world(&self) -> Result<ProviderUnderTest, EarlyEnd> {
         let alarm = self.halt.alarm().or_else(|error| untried(format!("there is no pair of sockets: {error}")))?;
         let world = ProviderUnderTest { subject: (self.make)(), lines: CapturedLog::default(), alarm };
         if world.subject.specimens().is_empty() {
@@ -73,19 +73,19 @@ impl Harness {
     }
 
     /// Creates a sandbox with all specimens. A provider that accepts several changes at once creates them in one call.
-    pub(super) fn made(&self) -> Result<ProviderUnderTest, Stop> {
+    pub(super) fn made(&self) -> Result<ProviderUnderTest, EarlyEnd> {
         let world = self.world()?;
         world.arrange_all(world.subject.specimens())?;
         Ok(world)
     }
 
     /// Creates a sandbox without specimens and one with all of them, for laws about fingerprints.
-    pub(super) fn fingerprinted(&self) -> Result<[ProviderUnderTest; 2], Stop> {
+    pub(super) fn fingerprinted(&self) -> Result<[ProviderUnderTest; 2], EarlyEnd> {
         self.fingerprinted_by(ProviderUnderTest::arrange_all)
     }
 
     /// Like [`Harness::fingerprinted`], with each specimen created by calls of its own.
-    pub(super) fn fingerprinted_one_by_one(&self) -> Result<[ProviderUnderTest; 2], Stop> {
+    pub(super) fn fingerprinted_one_by_one(&self) -> Result<[ProviderUnderTest; 2], EarlyEnd> {
         self.fingerprinted_by(ProviderUnderTest::arrange_each)
     }
 
@@ -93,8 +93,8 @@ impl Harness {
     /// they must be equal for equal sandboxes, and different for sandboxes with and without specimens.
     fn fingerprinted_by(
         &self,
-        arrange: fn(&ProviderUnderTest, &[Sample]) -> Result<(), Stop>,
-    ) -> Result<[ProviderUnderTest; 2], Stop> {
+        arrange: fn(&ProviderUnderTest, &[Sample]) -> Result<(), EarlyEnd>,
+    ) -> Result<[ProviderUnderTest; 2], EarlyEnd> {
         let [fresh, made] = [self.world()?, self.world()?];
         let before = fresh.subject.fingerprint();
         if let Some(change) = fingerprint::unlike(&before, &made.subject.fingerprint()) {
@@ -126,7 +126,7 @@ impl DeclaredCase {
 pub(super) struct ProviderUnderTest {
     pub(super) subject: Subject,
     pub(super) lines: CapturedLog,
-    alarm: Arc<Alarm>,
+    alarm: Arc<CancelToken>,
 }
 
 impl ProviderUnderTest {
@@ -145,7 +145,7 @@ impl ProviderUnderTest {
 
     /// Raises the interrupt.
     pub(super) fn interrupt(&self) {
-        self.alarm.ring();
+        self.alarm.cancel();
     }
 
     /// Resets the interrupt, as a new run would.
@@ -154,7 +154,7 @@ impl ProviderUnderTest {
     }
 
     /// Ends the trial if the subject excuses `lack`.
-    pub(super) fn needs(&self, lack: Unsupported) -> Result<(), Stop> {
+    pub(super) fn needs(&self, lack: Unsupported) -> Result<(), EarlyEnd> {
         self.subject.reason(lack).map_or(Ok(()), not_applicable)
     }
 
@@ -217,17 +217,17 @@ impl ProviderUnderTest {
     }
 
     /// Returns the first declaration of a specimen.
-    pub(super) fn first(&self, specimen: &Sample) -> Result<DeclaredCase, Stop> {
-        self.told(specimen, specimen.first())
+    pub(super) fn first(&self, specimen: &Sample) -> Result<DeclaredCase, EarlyEnd> {
+        self.valid_declaration(specimen, specimen.first())
     }
 
     /// Returns a declaration that must be valid according to the author of the subject.
-    pub(super) fn told(&self, specimen: &Sample, given: &Attributes) -> Result<DeclaredCase, Stop> {
+    pub(super) fn valid_declaration(&self, specimen: &Sample, given: &Attributes) -> Result<DeclaredCase, EarlyEnd> {
         self.declare(specimen, given).or_else(|why| untried(format!("the specimen is not valid: {why}")))
     }
 
     /// Declares a specimen as absent. Returns none if the type does not support this.
-    pub(super) fn absence(&self, specimen: &Sample) -> Result<Option<DeclaredCase>, Stop> {
+    pub(super) fn absence(&self, specimen: &Sample) -> Result<Option<DeclaredCase>, EarlyEnd> {
         let absent = Value::from("absent");
         let schema = self.schema();
         if schema.find("ensure").is_none_or(|ensure| ensure.data_type.check(&absent).is_err()) {
@@ -239,7 +239,7 @@ impl ProviderUnderTest {
             None => specimen.first().iter().filter(|(name, _)| steers(name.as_str())).map(owned).collect(),
         };
         given.set("ensure", absent);
-        self.told(specimen, &given).map(Some)
+        self.valid_declaration(specimen, &given).map(Some)
     }
 
     /// Reads a declared resource with its desired state.
@@ -248,14 +248,14 @@ impl ProviderUnderTest {
     }
 
     /// Reads a resource without a desired state.
-    pub(super) fn look(&self, declared: &DeclaredCase) -> Result<State, String> {
+    pub(super) fn read_undeclared(&self, declared: &DeclaredCase) -> Result<State, String> {
         self.state(self.provider(), self.nameless(declared))
     }
 
     /// Reads a resource after its removal. A type without `ensure` may report a resource as existing if a
     /// desired state is given.
-    pub(super) fn left(&self, declared: &DeclaredCase) -> Result<State, String> {
-        if self.schema().find("ensure").is_some() { self.see(declared) } else { self.look(declared) }
+    pub(super) fn read_removed(&self, declared: &DeclaredCase) -> Result<State, String> {
+        if self.schema().find("ensure").is_some() { self.see(declared) } else { self.read_undeclared(declared) }
     }
 
     /// Returns a query for a resource without a desired state.
@@ -323,18 +323,18 @@ impl ProviderUnderTest {
         }
         match &self.check(declared)?.1[..] {
             [] => Ok(true),
-            left => Err(format!("after its set, {} still differs in {}", declared.name, told(left))),
+            left => Err(format!("after its set, {} still differs in {}", declared.name, differences_text(left))),
         }
     }
 
     /// Brings a resource to its declared state as preparation of a trial.
-    pub(super) fn arrange(&self, declared: &DeclaredCase) -> Result<(), Stop> {
+    pub(super) fn arrange(&self, declared: &DeclaredCase) -> Result<(), EarlyEnd> {
         self.converge(declared).map(drop).or_else(untried)
     }
 
     /// Creates specimens as preparation of a trial. A provider that accepts several changes at once gets one call for
     /// each step, because a start of a package manager takes seconds.
-    pub(super) fn arrange_all(&self, specimens: &[Sample]) -> Result<(), Stop> {
+    pub(super) fn arrange_all(&self, specimens: &[Sample]) -> Result<(), EarlyEnd> {
         let is_whole = self.provider().capabilities().scheduling().batch_size() == Batch::Whole;
         match is_whole && specimens.len() > 1 && self.bring_together(specimens).is_some() {
             true => Ok(()),
@@ -343,7 +343,7 @@ impl ProviderUnderTest {
     }
 
     /// Creates specimens as preparation of a trial, each by calls of its own.
-    fn arrange_each(&self, specimens: &[Sample]) -> Result<(), Stop> {
+    fn arrange_each(&self, specimens: &[Sample]) -> Result<(), EarlyEnd> {
         specimens.iter().try_for_each(|specimen| self.arrange(&self.first(specimen)?))
     }
 
@@ -406,7 +406,7 @@ fn owned<'a>((name, value): (&'a kilter_model::AttributeName, &'a Value)) -> (ki
 }
 
 /// Formats differences in one line.
-pub(super) fn told(differences: &[Difference]) -> String {
+pub(super) fn differences_text(differences: &[Difference]) -> String {
     let tell = |difference: &Difference| match &difference.message {
         Some(message) => format!("`{}` ({message})", difference.attribute),
         None => format!("`{}` ({:?}, not {:?})", difference.attribute, difference.is, difference.should),

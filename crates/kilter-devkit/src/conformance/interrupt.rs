@@ -11,13 +11,13 @@ use kilter_provider::Interrupt;
 /// Cancellation of a trial: interrupts all current and later calls in its sandboxes.
 #[derive(Default)]
 pub(super) struct Halt {
-    state: Mutex<AlarmState>,
+    state: Mutex<CancelState>,
 }
 
 #[derive(Default)]
-struct AlarmState {
+struct CancelState {
     is_raised: bool,
-    alarms: Vec<Weak<Alarm>>,
+    alarms: Vec<Weak<CancelToken>>,
 }
 
 impl Halt {
@@ -25,13 +25,13 @@ impl Halt {
     ///
     /// # Errors
     /// If no socket pair can be created.
-    pub(super) fn alarm(self: &Arc<Halt>) -> io::Result<Arc<Alarm>> {
+    pub(super) fn alarm(self: &Arc<Halt>) -> io::Result<Arc<CancelToken>> {
         let (reader, writer) = UnixStream::pair()?;
-        let alarm = Arc::new(Alarm { flag: AtomicBool::new(false), reader, writer, halt: Arc::clone(self) });
+        let alarm = Arc::new(CancelToken { flag: AtomicBool::new(false), reader, writer, halt: Arc::clone(self) });
         let mut state = self.state();
         state.alarms.push(Arc::downgrade(&alarm));
         if state.is_raised {
-            alarm.ring();
+            alarm.cancel();
         }
         Ok(alarm)
     }
@@ -39,29 +39,29 @@ impl Halt {
     pub(super) fn raise(&self) {
         let mut state = self.state();
         state.is_raised = true;
-        state.alarms.iter().filter_map(Weak::upgrade).for_each(|alarm| alarm.ring());
+        state.alarms.iter().filter_map(Weak::upgrade).for_each(|alarm| alarm.cancel());
     }
 
-    fn state(&self) -> MutexGuard<'_, AlarmState> {
+    fn state(&self) -> MutexGuard<'_, CancelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Interrupt of a test sandbox.
-pub(super) struct Alarm {
+pub(super) struct CancelToken {
     flag: AtomicBool,
     reader: UnixStream,
     writer: UnixStream,
     halt: Arc<Halt>,
 }
 
-impl Alarm {
+impl CancelToken {
     /// Returns the interrupt for the context of a call.
     pub(super) fn interrupt(&self) -> Interrupt<'_> {
         Interrupt::new(&self.flag, Some(self.reader.as_fd()))
     }
 
-    pub(super) fn ring(&self) {
+    pub(super) fn cancel(&self) {
         self.flag.store(true, Ordering::Release);
         // The struct also owns the read end, so writing one byte cannot fail.
         let _ = (&self.writer).write(b"!");

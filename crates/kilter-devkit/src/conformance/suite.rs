@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::harness::{Harness, Stop};
+use super::harness::{EarlyEnd, Harness};
 use super::interrupt::Halt;
 use super::laws::{LAWS, Law};
 use super::report::{Finding, Report, Verdict};
@@ -119,9 +119,9 @@ impl Suite {
         let bench = Harness { make: self.make.clone(), soon: self.soon, halt: Arc::clone(&halt) };
         match self.apart(law.name, &halt, move || (law.trial)(&bench)).and_then(|trial| trial) {
             Ok(note) => Verdict::Held(note),
-            Err(Stop::Broken(seen)) => Verdict::Broken(seen),
-            Err(Stop::NotApplicable(why)) => Verdict::NotApplicable(why),
-            Err(Stop::Untried(why)) => Verdict::Untried(why),
+            Err(EarlyEnd::Broken(seen)) => Verdict::Broken(seen),
+            Err(EarlyEnd::NotApplicable(why)) => Verdict::NotApplicable(why),
+            Err(EarlyEnd::Untried(why)) => Verdict::Untried(why),
         }
     }
 
@@ -132,7 +132,7 @@ impl Suite {
         name: &str,
         halt: &Halt,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, EarlyEnd> {
         let (sender, receiver) = mpsc::channel();
         let caught = move || {
             let done = catch_unwind(AssertUnwindSafe(work));
@@ -140,7 +140,7 @@ impl Suite {
             let _ = sender.send(done);
         };
         if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(caught) {
-            return Err(Stop::Untried(format!("no thread could be started: {error}")));
+            return Err(EarlyEnd::Untried(format!("no thread could be started: {error}")));
         }
         match self.awaited(&receiver) {
             Ok(Ok(done)) => Ok(done),
@@ -156,16 +156,16 @@ impl Suite {
     }
 
     /// Waits for the result of a trial until the timeout.
-    fn awaited<T>(&self, receiver: &Receiver<T>) -> Result<T, Stop> {
+    fn awaited<T>(&self, receiver: &Receiver<T>) -> Result<T, EarlyEnd> {
         let begun = Instant::now();
         loop {
             let left = self.limit.saturating_sub(begun.elapsed());
             match receiver.recv_timeout(left.min(ASKED)) {
                 Ok(done) => return Ok(done),
-                Err(_) if self.is_over() => return Err(Stop::Untried(OVER.to_owned())),
+                Err(_) if self.is_over() => return Err(EarlyEnd::Untried(OVER.to_owned())),
                 Err(RecvTimeoutError::Timeout) if !left.is_zero() => {}
                 Err(_) => {
-                    return Err(Stop::Broken(format!("it did not end within {} s", self.limit.as_secs_f32())));
+                    return Err(EarlyEnd::Broken(format!("it did not end within {} s", self.limit.as_secs_f32())));
                 }
             }
         }
@@ -198,13 +198,13 @@ pub fn give_up(why: impl Into<String>) -> ! {
 }
 
 /// Converts a panic to the result of the law.
-pub(super) fn end_of(panic: &(dyn Any + Send)) -> Stop {
-    given_up(panic).unwrap_or_else(|| Stop::Broken(format!("it panicked: {}", message_of(panic))))
+pub(super) fn end_of(panic: &(dyn Any + Send)) -> EarlyEnd {
+    given_up(panic).unwrap_or_else(|| EarlyEnd::Broken(format!("it panicked: {}", message_of(panic))))
 }
 
 /// Returns the reason of a trial that [gave up](give_up).
-fn given_up(panic: &(dyn Any + Send)) -> Option<Stop> {
-    panic.downcast_ref().map(|GivenUp(why)| Stop::Untried(why.clone()))
+fn given_up(panic: &(dyn Any + Send)) -> Option<EarlyEnd> {
+    panic.downcast_ref().map(|GivenUp(why)| EarlyEnd::Untried(why.clone()))
 }
 
 /// Returns the message of a panic.

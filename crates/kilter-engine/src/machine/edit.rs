@@ -131,33 +131,32 @@ impl Machine {
     fn replace_edges(&mut self, graph: Arc<Graph>, owed: &[RefreshToken]) {
         let old = std::mem::replace(&mut self.graph, graph);
         let (count, slots) = (self.graph.edges().len(), self.vertices.len());
-        let old_owed = std::mem::replace(&mut self.owed, vec![RefreshState::Nothing; count]);
-        let old_inherited = std::mem::replace(&mut self.inherited, vec![RefreshState::Nothing; slots]);
+        let old_owed = std::mem::replace(&mut self.owed, vec![RefreshState::Idle; count]);
+        let old_inherited = std::mem::replace(&mut self.orphaned, vec![RefreshState::Idle; slots]);
         self.would_notify.clear();
         self.would_notify.resize(count, false);
-        self.owe(owed);
-        let is_served = |(_, owed_refresh): &(_, &RefreshState)| **owed_refresh == RefreshState::Served;
+        self.mark_pending(owed);
+        let is_served = |(_, owed_refresh): &(_, &RefreshState)| **owed_refresh == RefreshState::InProgress;
         for (edge, _) in old.edges().iter().zip(&old_owed).filter(is_served) {
             if let Some(edge) = self.graph.find(edge.from, edge.to)
-                && self.owed[edge.at()] == RefreshState::Owed
+                && self.owed[edge.index()] == RefreshState::Pending
             {
-                self.owed[edge.at()] = RefreshState::Served;
+                self.owed[edge.index()] = RefreshState::InProgress;
             }
         }
         for vertex in old.vertices().filter(|vertex| self.graph.contains(*vertex)) {
-            // The call in flight covers all orphaned refreshes of a vertex if it covers the earlier ones and those of
+            // The call in flight covers all refreshes of a vertex if it covers the earlier ones and those of
             // former parents. A notifier may have changed again during the call.
             let is_left = |edge: &&EdgeId| self.graph.find(old.edge(**edge).from, vertex).is_none();
-            let along = old.incoming(vertex).iter().filter(is_left).map(|edge| old_owed[edge.at()]);
-            let owed_refreshes = along
-                .chain([old_inherited[vertex.slot()]])
-                .filter(|owed_refresh| *owed_refresh != RefreshState::Nothing);
+            let along = old.incoming(vertex).iter().filter(is_left).map(|edge| old_owed[edge.index()]);
+            let owed_refreshes =
+                along.chain([old_inherited[vertex.slot()]]).filter(|owed_refresh| *owed_refresh != RefreshState::Idle);
             let mut owed_refreshes = owed_refreshes.peekable();
-            if self.inherited[vertex.slot()] == RefreshState::Owed
+            if self.orphaned[vertex.slot()] == RefreshState::Pending
                 && owed_refreshes.peek().is_some()
-                && owed_refreshes.all(|owed_refresh| owed_refresh == RefreshState::Served)
+                && owed_refreshes.all(|owed_refresh| owed_refresh == RefreshState::InProgress)
             {
-                self.inherited[vertex.slot()] = RefreshState::Served;
+                self.orphaned[vertex.slot()] = RefreshState::InProgress;
             }
         }
     }

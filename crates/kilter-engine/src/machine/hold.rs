@@ -152,7 +152,7 @@ impl Machine {
 
     /// Handles the end of a watch. The watch restarts when no call for the vertex is in flight. The machine
     /// starts no call for it before that.
-    pub(super) fn unwatched(&mut self, vertex: ResourceId) {
+    pub(super) fn on_watch_lost(&mut self, vertex: ResourceId) {
         let Some(hold) = &mut self.hold else { return };
         if self.interrupted || !hold.settings.awaiting_watch.insert(vertex) {
             return;

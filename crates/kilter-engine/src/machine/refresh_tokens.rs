@@ -13,18 +13,18 @@ impl Machine {
     pub fn owed(&self) -> Vec<RefreshToken> {
         let edges = (0..self.owed.len() as u32).map(EdgeId);
         let along = edges.filter(|edge| self.is_owed(*edge)).map(|edge| self.token(edge));
-        let inherited = self.graph.vertices().filter(|v| self.inherited[v.slot()] != RefreshState::Nothing);
-        along.chain(inherited.map(RefreshToken::orphaned)).collect()
+        let orphaned = self.graph.vertices().filter(|v| self.orphaned[v.slot()] != RefreshState::Idle);
+        along.chain(orphaned.map(RefreshToken::orphaned)).collect()
     }
 
     /// Returns true if a refresh is pending along an edge.
     pub fn is_owed(&self, edge: EdgeId) -> bool {
-        self.owed[edge.at()] != RefreshState::Nothing
+        self.owed[edge.index()] != RefreshState::Idle
     }
 
     /// Returns true if a refresh of a vertex is pending.
     pub fn is_owed_to(&self, vertex: ResourceId) -> bool {
-        self.inherited[vertex.slot()] != RefreshState::Nothing
+        self.orphaned[vertex.slot()] != RefreshState::Idle
             || self.graph.incoming(vertex).iter().any(|edge| self.is_owed(*edge))
     }
 
@@ -32,9 +32,8 @@ impl Machine {
     pub fn owed_to(&self, vertex: ResourceId) -> Vec<RefreshToken> {
         let along =
             self.graph.incoming(vertex).iter().filter(|edge| self.is_owed(**edge)).map(|edge| self.token(*edge));
-        let inherited =
-            (self.inherited[vertex.slot()] != RefreshState::Nothing).then_some(RefreshToken::orphaned(vertex));
-        along.chain(inherited).collect()
+        let orphaned = (self.orphaned[vertex.slot()] != RefreshState::Idle).then_some(RefreshToken::orphaned(vertex));
+        along.chain(orphaned).collect()
     }
 
     /// Marks vertices whose refresh is pending from an earlier run as possibly failed, because that run may
@@ -44,7 +43,7 @@ impl Machine {
     }
 
     pub(super) fn has_would(&self, vertex: ResourceId) -> bool {
-        self.graph.incoming(vertex).iter().any(|edge| self.would_notify[edge.at()])
+        self.graph.incoming(vertex).iter().any(|edge| self.would_notify[edge.index()])
     }
 
     fn token(&self, edge: EdgeId) -> RefreshToken {
@@ -60,7 +59,8 @@ impl Machine {
                 let receiver = self.graph.edge(edge).to;
                 let owes = self.graph.edge(edge).notify && self.vertices[receiver.slot()].refreshable;
                 // A refresh in progress belongs to an earlier change, so this change needs another refresh.
-                if owes && std::mem::replace(&mut self.owed[edge.at()], RefreshState::Owed) == RefreshState::Nothing {
+                if owes && std::mem::replace(&mut self.owed[edge.index()], RefreshState::Pending) == RefreshState::Idle
+                {
                     tokens.push(self.token(edge));
                 }
             }
@@ -74,23 +74,23 @@ impl Machine {
     /// not pending.
     pub(super) fn unrecorded(&mut self, token: RefreshToken) {
         if let Some(edge) = self.graph.find(token.first, token.second)
-            && self.owed[edge.at()] == RefreshState::Owed
+            && self.owed[edge.index()] == RefreshState::Pending
         {
-            self.owed[edge.at()] = RefreshState::Nothing;
+            self.owed[edge.index()] = RefreshState::Idle;
         }
     }
 
     /// Marks the pending refreshes of a vertex as in progress.
     pub(super) fn mark_in_progress(&mut self, vertex: ResourceId) {
         for &edge in self.graph.incoming(vertex) {
-            let owed_refresh = &mut self.owed[edge.at()];
-            if *owed_refresh == RefreshState::Owed {
-                *owed_refresh = RefreshState::Served;
+            let owed_refresh = &mut self.owed[edge.index()];
+            if *owed_refresh == RefreshState::Pending {
+                *owed_refresh = RefreshState::InProgress;
             }
         }
-        let inherited = &mut self.inherited[vertex.slot()];
-        if *inherited == RefreshState::Owed {
-            *inherited = RefreshState::Served;
+        let orphaned = &mut self.orphaned[vertex.slot()];
+        if *orphaned == RefreshState::Pending {
+            *orphaned = RefreshState::InProgress;
         }
     }
 
@@ -99,13 +99,13 @@ impl Machine {
         self.progress[vertex.slot()].refresh_failed = false;
         let mut tokens = Vec::new();
         for &edge in self.graph.incoming(vertex) {
-            if self.owed[edge.at()] == RefreshState::Served {
-                self.owed[edge.at()] = RefreshState::Nothing;
+            if self.owed[edge.index()] == RefreshState::InProgress {
+                self.owed[edge.index()] = RefreshState::Idle;
                 tokens.push(self.token(edge));
             }
         }
-        if self.inherited[vertex.slot()] == RefreshState::Served {
-            self.inherited[vertex.slot()] = RefreshState::Nothing;
+        if self.orphaned[vertex.slot()] == RefreshState::InProgress {
+            self.orphaned[vertex.slot()] = RefreshState::Idle;
             tokens.push(RefreshToken::orphaned(vertex));
         }
         if !tokens.is_empty() {

@@ -136,7 +136,7 @@ impl Plugins<'_> {
                     }
                     None => match node.get("default") {
                         Some(default) => yaml_1_1::value(default),
-                        None if node.get("optional").and_then(Node::truth) == Some(true) => Value::Undef,
+                        None if node.get("optional").and_then(Node::as_bool) == Some(true) => Value::Undef,
                         None => {
                             let hint = "set it, or add `default:` or `optional: true`";
                             problems.error(&place, eco_format!("the environment has no variable {variable}"), hint);

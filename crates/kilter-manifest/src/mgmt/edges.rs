@@ -29,7 +29,7 @@ impl GraphReader {
         }
         let notify = match edge.get("notify") {
             None => false,
-            Some(notify) => super::fields::truth(notify.text()).unwrap_or_else(|| {
+            Some(notify) => super::fields::parse_bool(notify.text()).unwrap_or_else(|| {
                 let problem = Diagnostic::new("`notify` is true or false").at(notify.span());
                 self.report(problem);
                 false

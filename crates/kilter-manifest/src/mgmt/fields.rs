@@ -100,7 +100,7 @@ impl Fields {
 
     /// Returns the value of a boolean field; false if it is not given.
     pub(super) fn is(&self, name: &str) -> bool {
-        matches!(self.get(name), Some((Piece::Plain(truth, _), _)) if truth == "true")
+        matches!(self.get(name), Some((Piece::Plain(text, _), _)) if text == "true")
     }
 
     /// Returns a list that is not empty.
@@ -125,8 +125,8 @@ fn piece(shape: Shape, value: View<'_>, left: &mut usize) -> Result<Piece, &'sta
     match shape {
         Shape::Text => text(value).ok_or("a text"),
         Shape::Truth => {
-            let truth = value.is_scalar().then(|| truth(value.text())).flatten().ok_or("true or false")?;
-            Ok(Piece::Plain(if truth { "true" } else { "false" }.into(), at))
+            let found = value.is_scalar().then(|| parse_bool(value.text())).flatten().ok_or("true or false")?;
+            Ok(Piece::Plain(if found { "true" } else { "false" }.into(), at))
         }
         Shape::Number => {
             let number = value.is_scalar().then(|| number(value.text())).flatten().ok_or("a whole number")?;
@@ -150,7 +150,7 @@ fn piece(shape: Shape, value: View<'_>, left: &mut usize) -> Result<Piece, &'sta
 }
 
 /// Parses a boolean of YAML 1.1, which mgmt uses.
-pub(super) fn truth(text: &str) -> Option<bool> {
+pub(super) fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(true),
         "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Some(false),
@@ -202,6 +202,6 @@ mod tests {
         ] {
             assert_eq!(number(text), expected, "{text}");
         }
-        assert_eq!(["yes", "off", "TRUE", "maybe"].map(truth), [Some(true), Some(false), Some(true), None]);
+        assert_eq!(["yes", "off", "TRUE", "maybe"].map(parse_bool), [Some(true), Some(false), Some(true), None]);
     }
 }

@@ -65,13 +65,13 @@ fn fault(path: &[Step], problem: Problem) -> MismatchFault {
 }
 
 impl Describer {
-    fn told(&self, actual: &DataType) -> DataType {
+    fn shown_type(&self, actual: &DataType) -> DataType {
         let actual = actual.discreet();
         if self.discreet { actual.generalized() } else { actual }
     }
 
     fn other_type(&self, path: &[Step], expected: &DataType, actual: &DataType) -> MismatchFault {
-        let (expected, actual) = (expected.normalized(), self.told(actual).normalized());
+        let (expected, actual) = (expected.normalized(), self.shown_type(actual).normalized());
         fault(path, Problem::Type { expected, actual })
     }
 
@@ -129,7 +129,7 @@ impl Describer {
                 return fault(path, Problem::Unmatchable { pattern, reason });
             }
         }
-        let (expected, actual) = (original.normalized(), self.told(actual).normalized());
+        let (expected, actual) = (original.normalized(), self.shown_type(actual).normalized());
         fault(path, Problem::Pattern { expected, actual })
     }
 

@@ -54,9 +54,9 @@ pub(super) fn read(
     }
     schema.required = match entries.get("required") {
         None => is_mandatory(&schema, is_ensurable),
-        found => reader.truth(found),
+        found => reader.get_bool(found),
     };
-    schema.lazy = reader.truth(entries.get("lazy"));
+    schema.lazy = reader.get_bool(entries.get("lazy"));
     schema.comparison = comparison(&entries, reader);
     let only = |words: Vec<(EcoString, Path)>| words.into_iter().map(|(word, _)| word).collect();
     schema.providers = only(reader.words(entries.get("providers"), "names of providers"));

@@ -117,7 +117,7 @@ impl Reader {
         text
     }
 
-    pub(super) fn truth(&mut self, found: Option<(&Value, Path)>) -> bool {
+    pub(super) fn get_bool(&mut self, found: Option<(&Value, Path)>) -> bool {
         let Some((value, path)) = found else { return false };
         if value.as_bool().is_none() {
             self.expected(path, "true or false", value);

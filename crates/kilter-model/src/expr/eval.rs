@@ -93,7 +93,7 @@ pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
         NodeKind::Index(pair) => index(&pair.0, &pair.1, node, scope),
         NodeKind::Not(inner) => {
             let value = eval(inner, scope)?;
-            Ok(seal_if(is_sealed(&value), Value::Boolean(!truth(&value, inner)?)))
+            Ok(seal_if(is_sealed(&value), Value::Boolean(!as_bool(&value, inner)?)))
         }
         NodeKind::Negate(inner) => negate(&eval(inner, scope)?, node),
         NodeKind::Binary(operator @ (Operator::And | Operator::Or), pair) => {
@@ -102,7 +102,7 @@ pub(super) fn eval(node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
         NodeKind::Binary(operator, pair) => binary(*operator, &pair.0, &pair.1, node, scope),
         NodeKind::Conditional(parts) => {
             let condition = eval(&parts.0, scope)?;
-            let chosen = if truth(&condition, &parts.0)? { &parts.1 } else { &parts.2 };
+            let chosen = if as_bool(&condition, &parts.0)? { &parts.1 } else { &parts.2 };
             Ok(seal_if(is_sealed(&condition), eval(chosen, scope)?))
         }
         NodeKind::Call(function, arguments) => call(*function, arguments, node, scope),
@@ -209,7 +209,7 @@ fn index(base: &Node, index: &Node, node: &Node, scope: &dyn Scope) -> Result<Va
     Ok(seal_if(sealed, element))
 }
 
-fn truth(value: &Value, node: &Node) -> Result<bool, EvalStop> {
+fn as_bool(value: &Value, node: &Node) -> Result<bool, EvalStop> {
     value.as_bool().ok_or_else(|| {
         failed(
             trouble(eco_format!("{} is not a boolean", kind(value))).with("compare it: x == \"…\", x != null"),
@@ -234,18 +234,18 @@ fn negate(value: &Value, node: &Node) -> Result<Value, EvalStop> {
 fn logic(decisive: bool, left: &Node, right: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {
     let unknown = match eval(left, scope) {
         Ok(value) => {
-            if truth(&value, left)? == decisive {
+            if as_bool(&value, left)? == decisive {
                 return Ok(value);
             }
             let second = eval(right, scope)?;
-            truth(&second, right)?;
+            as_bool(&second, right)?;
             return Ok(seal_if(is_sealed(&value), second));
         }
         Err(EvalStop::Unknown(reason)) => reason,
         Err(stop) => return Err(stop),
     };
     let second = eval(right, scope)?;
-    if truth(&second, right)? == decisive { Ok(second) } else { Err(EvalStop::Unknown(unknown)) }
+    if as_bool(&second, right)? == decisive { Ok(second) } else { Err(EvalStop::Unknown(unknown)) }
 }
 
 fn binary(operator: Operator, left: &Node, right: &Node, node: &Node, scope: &dyn Scope) -> Result<Value, EvalStop> {

@@ -20,7 +20,7 @@ pub(crate) fn left_to_users(
     exists: impl Fn(&str) -> bool,
 ) -> Vec<EcoString> {
     let joins = |name: &EcoString| {
-        let user = cx.outlook().enforced("user", name);
+        let user = cx.preview_context().enforced("user", name);
         let lists_group = |user| lists(user, "groups", group) || primary(name, user) == Some(group);
         user.is_some_and(|user| is_present(user) && lists_group(user))
     };
@@ -36,7 +36,7 @@ pub(crate) fn left_to_groups(
     exists: impl Fn(&str) -> bool,
 ) -> Vec<EcoString> {
     let takes = |group: &EcoString| {
-        let group = cx.outlook().enforced("group", group);
+        let group = cx.preview_context().enforced("group", group);
         group.is_some_and(|group| is_present(group) && lists(group, "members", user))
     };
     left(should, "groups", takes, exists)
@@ -47,7 +47,7 @@ pub(crate) fn left_to_groups(
 pub(crate) fn with_primary<'a>(cx: &Context<'_>, user: &str, should: Cow<'a, Attributes>) -> Cow<'a, Attributes> {
     let Some(group) = primary(user, &should).map(EcoString::from) else { return should };
     let is_listed = |group: &Attributes| is_present(group) && lists(group, "members", user);
-    if lists(&should, "groups", &group) || !cx.outlook().enforced("group", &group).is_some_and(is_listed) {
+    if lists(&should, "groups", &group) || !cx.preview_context().enforced("group", &group).is_some_and(is_listed) {
         return should;
     }
     let mut with = should.into_owned();
@@ -243,7 +243,7 @@ mod tests {
         after: (&str, &str),
     ) -> (Vec<String>, usize) {
         let should = if name == "adam" { &catalog.user } else { &catalog.group };
-        let (cx, name) = (Context::empty().with_outlook(catalog), EcoString::from(name));
+        let (cx, name) = (Context::empty().with_preview_context(catalog), EcoString::from(name));
         let wanted = || Wanted::new(&name, Some(should));
         let found = check(provider, &cx, &[wanted()]).remove(0).unwrap();
         let change = Change::new(&name, &found.state, Some(should), &found.differences);
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(user.as_deref(), Some("groups: there is no group `wheel`"));
         let of_gid = preview(&users, alone(), "adam", &present(("gid", "wheel".into())));
         assert_eq!(of_gid.as_deref(), Some("gid: there is no group `wheel`"));
-        let declared = || Context::empty().with_outlook(&catalog);
+        let declared = || Context::empty().with_preview_context(&catalog);
         assert_eq!(preview(&groups, declared(), "wheel", &catalog.group), None);
         assert_eq!(preview(&users, declared(), "adam", &catalog.user), None);
         assert_eq!(preview(&users, alone(), "adam", &present(("gid", "100".into()))), None, "a number");

@@ -315,7 +315,7 @@ impl Provider for AlternativesProvider {
         let made = |change: &Change<'_>| {
             let made = match (mode, change.should.filter(|should| !is_absent(should))) {
                 (Mode::Apply, _) => self.change(cx, change),
-                (Mode::Preview, Some(should)) if !cx.outlook().may_change_before(change.name) => {
+                (Mode::Preview, Some(should)) if !cx.preview_context().may_change_before(change.name) => {
                     self.group(change.name).and_then(|group| addition(change.name, group.as_ref(), should)).map(drop)
                 }
                 (Mode::Preview, _) => Ok(()),

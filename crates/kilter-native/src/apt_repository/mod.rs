@@ -287,8 +287,8 @@ impl AptRepositoryProvider {
     /// Returns the reason why a change is certain to fail.
     fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let Some(should) = change.should.filter(|should| !is_absent(should)) else { return Ok(()) };
-        let is_unchanged = |path: &str| matches!(cx.outlook().node(change.name, path), Forecast::Unchanged);
-        if cx.outlook().may_change_before(change.name) {
+        let is_unchanged = |path: &str| matches!(cx.preview_context().node(change.name, path), Forecast::Unchanged);
+        if cx.preview_context().may_change_before(change.name) {
             return Ok(());
         }
         if is_unchanged(&rival(change.name)) {

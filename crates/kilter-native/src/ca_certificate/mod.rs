@@ -254,7 +254,9 @@ impl Provider for CaCertificateProvider {
             Mode::Apply => self.change(cx, changes),
             Mode::Preview => {
                 let should = |change: &Change<'_>| match change.should.filter(|should| !is_absent(should)) {
-                    Some(should) if !cx.outlook().may_change_before(change.name) => self.declared(should).map(drop),
+                    Some(should) if !cx.preview_context().may_change_before(change.name) => {
+                        self.declared(should).map(drop)
+                    }
                     _ => Ok(()),
                 };
                 changes.iter().map(|one| should(one).map_or_else(Outcome::failed, |()| Outcome::done())).collect()

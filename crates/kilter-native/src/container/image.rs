@@ -129,7 +129,7 @@ impl ImageProvider {
     }
 
     /// Fetches an image, or loads it.
-    fn bring(&self, cx: &Context<'_>, name: &str, should: &Attributes) -> Result<(), EcoString> {
+    fn fetch(&self, cx: &Context<'_>, name: &str, should: &Attributes) -> Result<(), EcoString> {
         let Some(source) = should.text("source") else {
             return self.engine.change(cx, &["pull".into(), "--quiet".into(), name.into()], &[]).map(drop);
         };
@@ -169,7 +169,7 @@ impl ImageProvider {
         }
         match change.should.is_none_or(is_absent) {
             true => self.engine.change(cx, &["rmi".into(), change.name.clone()], &[]).map(drop),
-            false => self.bring(cx, change.name, should),
+            false => self.fetch(cx, change.name, should),
         }
     }
 
@@ -225,7 +225,7 @@ impl Refresh for ImageProvider {
     /// Fetches or loads the image again.
     fn refresh(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Outcome {
         let none = Attributes::new();
-        let done = self.bring(cx, wanted.name, wanted.should.unwrap_or(&none));
+        let done = self.fetch(cx, wanted.name, wanted.should.unwrap_or(&none));
         let outcome = done.map_or_else(Outcome::failed, |()| Outcome { refreshed: true, ..Outcome::done() });
         wanted.should.map(Redactor::of).unwrap_or_default().outcome(outcome)
     }

@@ -141,9 +141,9 @@ impl CronProvider {
             merged(title.name, None, should)?;
         }
         let Some(user) = &title.user else { return Ok(()) };
-        let is_unchanged = cx.outlook().account(change.name, "user", user) == Forecast::Unchanged;
+        let is_unchanged = cx.preview_context().account(change.name, "user", user) == Forecast::Unchanged;
         let is_missing = || Ok::<_, EcoString>(self.accounts.user(cx, user).map_err(|error| error.message)?.is_none());
-        match is_unchanged && !cx.outlook().may_change_before(change.name) && is_missing()? {
+        match is_unchanged && !cx.preview_context().may_change_before(change.name) && is_missing()? {
             true => Err(no_user(user)),
             false => Ok(()),
         }

@@ -228,7 +228,7 @@ fn base<'b>(
         return now();
     }
     let is_part = |because: &kilter_model::Because| TYPES.contains(&because.resource.type_name.as_str());
-    match cx.outlook().node(wanted.name, path) {
+    match cx.preview_context().node(wanted.name, path) {
         Forecast::Changed(PathState::File { content: Content::Bytes(bytes), .. }, _) => {
             *out = bytes;
             return EditBase::Bytes(out.as_bytes().unwrap_or_default());
@@ -240,7 +240,7 @@ fn base<'b>(
         Forecast::Changed(_, because) | Forecast::Unknown(because) if found.is_none() => {
             // Another part of the same file comes first. The file itself may be declared.
             let is_made = |file: &&Attributes| file.text("ensure") != Some("absent");
-            return match cx.outlook().declared("file", path).filter(is_made) {
+            return match cx.preview_context().declared("file", path).filter(is_made) {
                 Some(file) => {
                     *out = file.get("content").cloned().unwrap_or_else(|| "".into());
                     EditBase::Bytes(out.as_bytes().unwrap_or_default())
@@ -251,7 +251,7 @@ fn base<'b>(
         }
         Forecast::Changed(..) | Forecast::Unknown(_) => {}
     }
-    match (found, cx.outlook().bringer(wanted.name)) {
+    match (found, cx.preview_context().bringer(wanted.name)) {
         (None, Some(because)) => unknown(because),
         _ => now(),
     }

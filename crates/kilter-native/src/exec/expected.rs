@@ -83,7 +83,7 @@ impl<'a> Expected<'a> {
         for (printed, wanted, text) in &self.texts {
             let found = if *printed == Printed::Stdout { &finished.stdout } else { &finished.together };
             let is_this = self.is_same(found, text);
-            let said = self.said((*printed, found), text, is_this, secrets);
+            let said = self.mismatch_text((*printed, found), text, is_this, secrets);
             if is_this != (*wanted == ExpectedResult::This) {
                 return (false, said);
             }
@@ -103,7 +103,13 @@ impl<'a> Expected<'a> {
         }
     }
 
-    fn said(&self, printed: (Printed, &Captured), text: &str, is_this: bool, secrets: &SensitiveTexts) -> EcoString {
+    fn mismatch_text(
+        &self,
+        printed: (Printed, &Captured),
+        text: &str,
+        is_this: bool,
+        secrets: &SensitiveTexts,
+    ) -> EcoString {
         let (which, printed) = printed;
         let shown = |bytes| shown(&secrets.redact(&String::from_utf8_lossy(self.counted(bytes))));
         // A truncated secret, or a secret mixed with the other output, cannot be recognised for redaction.

@@ -119,12 +119,12 @@ fn missing_directory(cwd: Option<&str>) -> Option<&str> {
 /// Returns the resource of a plan that may change the answer of a guard.
 fn changed_by(launch: &CommandRunner<'_>, guard: &CommandLine) -> Option<Because> {
     let cwd = guard.cwd.as_deref().or(launch.should.text("cwd"));
-    launch.cx.outlook().command(launch.name, &guard.argv.join(" "), cwd)
+    launch.cx.preview_context().command(launch.name, &guard.argv.join(" "), cwd)
 }
 
 /// Returns true if a path exists when the command runs, or the resource that makes this unknown.
 fn exists(launch: &CommandRunner<'_>, path: &str) -> Result<Result<bool, Because>, ProviderError> {
-    match launch.cx.outlook().node(launch.name, path) {
+    match launch.cx.preview_context().node(launch.name, path) {
         Forecast::Unchanged | Forecast::Changed(PathState::Kept, _) => exists_now(path).map(Ok),
         Forecast::Changed(PathState::Absent, _) => Ok(Ok(false)),
         Forecast::Changed(PathState::Directory | PathState::File { .. }, _) => Ok(Ok(true)),

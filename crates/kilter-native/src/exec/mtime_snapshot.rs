@@ -99,11 +99,11 @@ pub(super) fn newer(cx: &Context<'_>, name: &str, should: &Attributes) -> Result
 fn predicted(cx: &Context<'_>, name: &str, path: &str) -> Option<GuardVerdict> {
     let unknown =
         |because: Because| GuardVerdict::Unknown(Unknown { attribute: "mtimes".into(), because: because.into() });
-    match cx.outlook().node(name, path) {
+    match cx.preview_context().node(name, path) {
         Forecast::Unchanged
         | Forecast::Changed(PathState::Kept | PathState::File { content: Content::Kept, .. }, _) => {
             // The time of a directory changes with each new or removed entry.
-            cx.outlook().below(name, path, &|_| true).map(unknown)
+            cx.preview_context().below(name, path, &|_| true).map(unknown)
         }
         Forecast::Changed(PathState::File { .. } | PathState::Directory, because) if because.is_ordered => {
             Some(GuardVerdict::Due(eco_format!("{path} (mtimes) was modified since it ran")))

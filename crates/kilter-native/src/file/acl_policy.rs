@@ -471,7 +471,7 @@ impl<'a> Xattrs<'a> {
     }
 
     /// Makes the changes.
-    pub(super) fn perform(&self, changes: &[XattrChange]) -> Result<(), Errno> {
+    pub(super) fn apply_all(&self, changes: &[XattrChange]) -> Result<(), Errno> {
         changes.iter().try_for_each(|change| match change {
             XattrChange::Remove(name) => self.remove(name),
             XattrChange::RemoveAccess { .. } => self.remove(ACL),

@@ -132,7 +132,7 @@ impl<'a> FileBatch<'a> {
     }
 
     /// Adds a note to a change.
-    pub(super) fn tell(&mut self, index: usize, note: String) {
+    pub(super) fn add_note(&mut self, index: usize, note: String) {
         self.outcomes[index].notes.push(note.into());
     }
 
@@ -204,10 +204,13 @@ impl<'a> FileBatch<'a> {
         let Staged { temporary, fd, not_kept } = staged;
         let path = || parent.join(leaf);
         if !not_kept.lost.is_empty() {
-            self.tell(index, format!("{}: could not keep {}", path(), not_kept.lost.join(", ")));
+            self.add_note(index, format!("{}: could not keep {}", path(), not_kept.lost.join(", ")));
         }
         if not_kept.capabilities {
-            self.tell(index, format!("{}: the capabilities of the old content were not given to the new one", path()));
+            self.add_note(
+                index,
+                format!("{}: the capabilities of the old content were not given to the new one", path()),
+            );
         }
         if self.is_durable() {
             self.barrier.add(parent.stat.st_dev, fd, parent.join(leaf))?;

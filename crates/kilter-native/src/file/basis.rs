@@ -13,7 +13,7 @@ use super::copy::Source;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
 use super::open::{self, LIST, READ};
-use super::opened_path::{OpenedPath, list_all, look, look_at, open_seen};
+use super::opened_path::{OpenedPath, examine, list_all, look_at, open_seen};
 use super::spec::{Checksum, Ensure, Spec};
 use super::{entry, fragments, predict, secret};
 
@@ -151,7 +151,7 @@ impl BasisWalk<'_> {
     }
 
     fn at(&mut self, path: &str, depth: Depth) -> Result<String, FileError> {
-        match look(path, depth != Depth::Removed)? {
+        match examine(path, depth != Depth::Removed)? {
             None => Ok("nothing".to_owned()),
             Some(found) if found.kind == Kind::Directory && depth == Depth::All => {
                 self.below(&found.fd, path, Side::Replaced, 0)

@@ -390,7 +390,7 @@ fn ensure(should: &mut Attributes) {
 }
 
 /// Returns contradictions between a file and the declarations of the directories above it.
-pub(super) fn contradictions(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
+pub(super) fn conflicts(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
     let is_there = should.text("ensure").is_some_and(|ensure| ensure != "absent")
         || ["content", "source", "target"].iter().any(|attribute| should.get(attribute).is_some());
     if !is_there || should.text("ensure") == Some("absent") {

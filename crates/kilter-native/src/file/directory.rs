@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
 use super::open::{self, LIST, Parent};
-use super::opened_path::{FoundEntry, OpenedPath, each_name, list_all, look, look_within, open_seen};
+use super::opened_path::{FoundEntry, OpenedPath, each_name, examine, list_all, look_within, open_seen};
 use super::{ownership, remove};
 
 /// A path as found.
@@ -48,7 +48,7 @@ impl OpenDirectory {
 /// # Errors
 /// If it cannot be examined.
 pub(crate) fn find(path: &str) -> Result<Option<FoundPath>, EcoString> {
-    let Some(looked) = look(path, false).map_err(text)? else { return Ok(None) };
+    let Some(looked) = examine(path, false).map_err(text)? else { return Ok(None) };
     let directory = match looked.kind {
         Kind::Directory => Some(OpenDirectory { parent: open::open_directory(path).map_err(text)? }),
         _ => None,

@@ -35,7 +35,7 @@ pub(super) fn put_together<'a>(
     if should.get("fragments").is_none() {
         return Ok(Ok(Cow::Borrowed(should)));
     }
-    let mut whole = Whole { bytes: Vec::new(), bits: NEW, is_secret: false };
+    let mut whole = AssembledContent { bytes: Vec::new(), bits: NEW, is_secret: false };
     for path in texts(should.get("fragments")) {
         if let Err(because) = add(cx, name, open::trim(&path), &mut whole)? {
             return Ok(Err(because));
@@ -52,7 +52,7 @@ pub(super) fn put_together<'a>(
 }
 
 /// Assembled content, with the mode that protects it.
-struct Whole {
+struct AssembledContent {
     bytes: Vec<u8>,
     bits: u32,
     /// True if a fragment is a secret.
@@ -61,13 +61,13 @@ struct Whole {
 
 /// Adds a file, or the files of a directory sorted by name, in the state in which the resource `name` will find
 /// them.
-fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut Whole) -> Result<Known<()>, FileError> {
+fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut AssembledContent) -> Result<Known<()>, FileError> {
     if !cx.is_noop() {
         return add_now(cx, path, whole).map(Ok);
     }
-    match cx.outlook().node(name, path) {
+    match cx.preview_context().node(name, path) {
         Forecast::Unchanged | Forecast::Changed(PathState::Kept, _) => {
-            match cx.outlook().below(name, path, &|_| true) {
+            match cx.preview_context().below(name, path, &|_| true) {
                 Some(because) => Ok(Err(because)),
                 None => match add_now(cx, path, whole) {
                     Err(error) if error.is_missing() => predict::brought(cx, name, error),
@@ -89,7 +89,7 @@ fn add(cx: &Context<'_>, name: &str, path: &str, whole: &mut Whole) -> Result<Kn
     }
 }
 
-fn add_now(cx: &Context<'_>, path: &str, whole: &mut Whole) -> Result<(), FileError> {
+fn add_now(cx: &Context<'_>, path: &str, whole: &mut AssembledContent) -> Result<(), FileError> {
     let fd = open::open_source(path, READ)?;
     let stat = fstat(&fd).map_err(|errno| FileError::io("inspect", path, errno))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
@@ -115,7 +115,7 @@ fn append(
     path: &str,
     fd: rustix::fd::BorrowedFd<'_>,
     stat: &Stat,
-    whole: &mut Whole,
+    whole: &mut AssembledContent,
 ) -> Result<(), FileError> {
     whole.is_secret = whole.is_secret || secret::is_declared(cx, path);
     let failed = |errno| FileError::io("read", path, errno);

@@ -113,7 +113,13 @@ impl Default for FileProvider {
 
 impl FileProvider {
     /// Returns the state of a declared file.
-    fn look(&self, cx: &Context<'_>, name: &EcoString, path: &str, should: &Attributes) -> Result<State, FileError> {
+    fn state_of(
+        &self,
+        cx: &Context<'_>,
+        name: &EcoString,
+        path: &str,
+        should: &Attributes,
+    ) -> Result<State, FileError> {
         let is_made = should.get("fragments").is_some();
         let effective = match fragments::put_together(cx, name, should) {
             Ok(Err(because)) => {
@@ -139,7 +145,7 @@ impl FileProvider {
         }
         let is_wanted = should.text("ensure") != Some("absent");
         // In a plan, an earlier resource may create the file.
-        let is_certain = !cx.is_noop() || !cx.outlook().may_change_before(name);
+        let is_certain = !cx.is_noop() || !cx.preview_context().may_change_before(name);
         if !state.exists
             && state.unknown.is_empty()
             && is_certain
@@ -240,7 +246,7 @@ impl ReadOne for FileProvider {
         let path = open::trim(wanted.name);
         let state = match wanted.should {
             _ if !open::is_normal(path) => Err(FileError::NotNormal(path.to_owned())),
-            Some(should) => self.look(cx, wanted.name, path, should),
+            Some(should) => self.state_of(cx, wanted.name, path, should),
             None => observe::whole(cx, &self.accounts, wanted.name, path),
         };
         let state = state.map(|state| match wanted.should {
@@ -296,7 +302,7 @@ impl Relations for FileProvider {
     }
 
     fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
-        declared::contradictions(name, should, declared)
+        declared::conflicts(name, should, declared)
     }
 
     fn names_are_paths(&self) -> bool {
@@ -374,7 +380,7 @@ impl Watch for FileProvider {
 
 impl Revert for FileProvider {
     fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
-        restore::before(should, is)
+        restore::revert_state(should, is)
     }
 }
 

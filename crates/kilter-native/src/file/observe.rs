@@ -12,7 +12,7 @@ use super::content::{self, MAX_DIFF_BYTES, MAX_HASHED_BYTES};
 use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
-use super::opened_path::{OpenedPath, look};
+use super::opened_path::{OpenedPath, examine};
 use super::preflight::may_come;
 use super::spec::{Checksum, Ensure, Spec};
 use super::{mode, predict, time, tree_diff, tree_removals};
@@ -34,7 +34,7 @@ pub(super) fn declared(
 ) -> Result<State, FileError> {
     let spec = Spec::of(should);
     if cx.is_noop() {
-        match cx.outlook().own(name, path) {
+        match cx.preview_context().own(name, path) {
             Forecast::Unchanged => {}
             Forecast::Changed(PathState::Absent, _) => return absent(cx, accounts, name, path, &spec),
             // What stays of it can be compared.
@@ -51,7 +51,7 @@ pub(super) fn declared(
     }
     let to_read =
         spec.ensure == Ensure::Is(Kind::File) && spec.replace && (spec.content.is_some() || spec.reads_source());
-    let Some(looked) = look(path, to_read)? else { return absent(cx, accounts, name, path, &spec) };
+    let Some(looked) = examine(path, to_read)? else { return absent(cx, accounts, name, path, &spec) };
     let mut attributes = Attributes::with_capacity(6);
     attributes.push("ensure", looked.kind.ensure());
     if looked.kind.ensure() == "present" {
@@ -337,7 +337,7 @@ fn unknown_content_of_tree(cx: &Context<'_>, name: &str, path: &str, spec: &Spec
     let of_source = source.and_then(|source| predict::tree_changed_by(cx, name, source));
     let missing = || {
         let is_missing = source.is_some_and(|source| std::fs::metadata(source).is_err());
-        is_missing.then(|| cx.outlook().bringer(name)).flatten()
+        is_missing.then(|| cx.preview_context().bringer(name)).flatten()
     };
     let because = of_source.or_else(|| predict::own_tree_changed_by(cx, name, path)).or_else(missing)?;
     Some(Unknown { attribute: "content".into(), because: because.into() })
@@ -377,12 +377,12 @@ fn copied(
 
 /// Returns true if an earlier resource may create a missing source before the resource `name` runs.
 pub(super) fn is_later(cx: &Context<'_>, name: &str, source: &str) -> bool {
-    cx.manages(source) || cx.is_noop() && (may_come(cx, source) || cx.outlook().may_change_before(name))
+    cx.manages(source) || cx.is_noop() && (may_come(cx, source) || cx.preview_context().may_change_before(name))
 }
 
 /// Returns the complete state of an undeclared path.
 pub(super) fn whole(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &str) -> Result<State, FileError> {
-    let Some(looked) = look(path, false)? else { return Ok(State::absent(name.clone())) };
+    let Some(looked) = examine(path, false)? else { return Ok(State::absent(name.clone())) };
     let mut attributes = Attributes::with_capacity(9);
     attributes.push("ensure", looked.kind.ensure());
     attributes.push("owner", accounts.user(looked.stat.st_uid));

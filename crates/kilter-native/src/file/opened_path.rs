@@ -32,7 +32,7 @@ impl OpenedPath {
 }
 
 /// Examines a path; returns none if it does not exist.
-pub(super) fn look(path: &str, to_read: bool) -> Result<Option<OpenedPath>, FileError> {
+pub(super) fn examine(path: &str, to_read: bool) -> Result<Option<OpenedPath>, FileError> {
     let opened = if to_read { open::open(path, READ) } else { open::open(path, PATH_ONLY) };
     match opened {
         Ok(fd) => OpenedPath::of(fd, path, to_read).map(Some),

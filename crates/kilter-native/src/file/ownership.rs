@@ -94,7 +94,7 @@ pub(super) fn settle(
         let kept = if owner_changes { left & !SET_ID } else { left };
         place.chmod(kept & bits.unwrap_or(left))?;
     }
-    Xattrs::of(looked).perform(&lists).map_err(|errno| FileError::io("change the access list of", &path, errno))?;
+    Xattrs::of(looked).apply_all(&lists).map_err(|errno| FileError::io("change the access list of", &path, errno))?;
     if let Some(bits) = bits.or((is_narrowed || left != current).then_some(left)) {
         place.chmod(bits)?;
     }

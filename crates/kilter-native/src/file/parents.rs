@@ -5,7 +5,7 @@ use kilter_model::{Attributes, Change, Difference, State, Value};
 use super::apply::FileBatch;
 use super::error::FileError;
 use super::open;
-use super::opened_path::look;
+use super::opened_path::examine;
 
 /// Creates the missing directories above `path`, the topmost first.
 pub(super) fn make(batch: &mut FileBatch<'_>, index: usize, path: &str) {
@@ -16,8 +16,8 @@ pub(super) fn make(batch: &mut FileBatch<'_>, index: usize, path: &str) {
         let differences = [Difference::new("ensure", "absent".into(), "directory".into())];
         let change = Change::new(&name, &is, Some(&should), &differences);
         batch.change(index, &change);
-        if look(&above, false).is_ok_and(|made| made.is_some()) {
-            batch.tell(index, format!("created the missing directory {above}"));
+        if examine(&above, false).is_ok_and(|made| made.is_some()) {
+            batch.add_note(index, format!("created the missing directory {above}"));
         }
     }
 }
@@ -26,7 +26,7 @@ fn missing(path: &str) -> Vec<String> {
     let mut missing = Vec::new();
     let mut above = open::split(path).0;
     while !above.is_empty() && above != "/" {
-        let is_missing = match look(above, false) {
+        let is_missing = match examine(above, false) {
             Ok(found) => found.is_none(),
             Err(error) => FileError::is_missing(&error),
         };

@@ -18,7 +18,7 @@ use super::error::FileError;
 use super::fragments;
 use super::kind::Kind;
 use super::open;
-use super::opened_path::look;
+use super::opened_path::examine;
 use super::spec::{Ensure, Spec, source_path};
 use super::{entry, mode, tree_diff};
 use crate::accounts::{Ids, number_of as number};
@@ -37,7 +37,7 @@ pub(super) type Known<T> = Result<T, Because>;
 /// # Errors
 /// If it will not be readable then.
 pub(super) fn open_source(cx: &Context<'_>, name: &str, path: &str) -> Result<Known<Source>, FileError> {
-    match cx.outlook().node(name, path) {
+    match cx.preview_context().node(name, path) {
         Forecast::Unchanged => open_now(cx, name, path),
         Forecast::Unknown(because) | Forecast::Changed(PathState::File { content: Content::Unknown, .. }, because) => {
             Ok(Err(because))
@@ -67,7 +67,7 @@ fn open_now(cx: &Context<'_>, name: &str, path: &str) -> Result<Known<Source>, F
 
 /// Handles a missing source: unknown if a resource may still bring it, otherwise an error.
 pub(super) fn brought<T>(cx: &Context<'_>, name: &str, error: FileError) -> Result<Known<T>, FileError> {
-    cx.outlook().bringer(name).map_or(Err(error), |because| Ok(Err(because)))
+    cx.preview_context().bringer(name).map_or(Err(error), |because| Ok(Err(because)))
 }
 
 /// Creates the error of a source that will be missing.
@@ -105,8 +105,8 @@ fn in_memory(bytes: &[u8]) -> Result<OwnedFd, Errno> {
 
 /// Returns the resource that makes the content of a directory unknown to the resource `name`, which reads it.
 pub(super) fn tree_changed_by(cx: &Context<'_>, name: &str, path: &str) -> Option<Because> {
-    match cx.outlook().node(name, path) {
-        Forecast::Unchanged => cx.outlook().below(name, path, &|_| true),
+    match cx.preview_context().node(name, path) {
+        Forecast::Unchanged => cx.preview_context().below(name, path, &|_| true),
         Forecast::Changed(_, because) | Forecast::Unknown(because) => Some(because),
     }
 }
@@ -114,7 +114,7 @@ pub(super) fn tree_changed_by(cx: &Context<'_>, name: &str, path: &str) -> Optio
 /// Returns the resource that changes an undeclared entry of a managed directory.
 pub(super) fn own_tree_changed_by(cx: &Context<'_>, name: &str, path: &str) -> Option<Because> {
     let is_managed = |path: &str| cx.manages(path) || cx.manages(&format!("{path}/"));
-    cx.outlook().below(name, path, &|path| !is_managed(path))
+    cx.preview_context().below(name, path, &|path| !is_managed(path))
 }
 
 /// Returns an owner or group of a file in its declared form.
@@ -134,7 +134,7 @@ pub(super) fn account(
     if !cx.is_noop() || number(&text).is_some() {
         return Ok(now());
     }
-    match cx.outlook().account(name, type_name, &text) {
+    match cx.preview_context().account(name, type_name, &text) {
         Forecast::Unchanged => Ok(now()),
         Forecast::Changed(Account::Id(new), _) if new == id => Ok(declared.clone()),
         Forecast::Changed(Account::Id(_), _) => Ok(now()),
@@ -155,7 +155,7 @@ pub(super) fn account_changed_by(cx: &Context<'_>, accounts: &Ids, name: &str, s
         _ => accounts.gid(account),
     };
     declared.into_iter().filter_map(|(type_name, value)| Some((type_name, value?.to_text()?))).find_map(
-        |(type_name, account)| match cx.outlook().account(name, type_name, &account) {
+        |(type_name, account)| match cx.preview_context().account(name, type_name, &account) {
             Forecast::Unchanged => None,
             Forecast::Changed(Account::Id(id), _) if id_of(type_name, &account) == Some(id) => None,
             Forecast::Changed(_, because) | Forecast::Unknown(because) => Some(because),
@@ -180,7 +180,7 @@ pub(super) fn effects(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> 
     if should.get_bool("parents") == Some(true) && !change.is.exists {
         let is_made = |above: &&str| {
             let is_missing = fs::symlink_metadata(above).is_err();
-            is_missing && cx.outlook().own(change.name, above) == Forecast::Unchanged
+            is_missing && cx.preview_context().own(change.name, above) == Forecast::Unchanged
         };
         effects.extend(
             above(path).filter(is_made).map(|above| Effect::Path { path: above.into(), node: PathState::Directory }),
@@ -226,7 +226,7 @@ fn root(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> O
         Ensure::Absent => Some(PathState::Absent),
         Ensure::Present | Ensure::Is(Kind::File) if is_new => file(cx, change, spec, None),
         Ensure::Present => present(cx, change, path, spec),
-        Ensure::Is(Kind::File) => file(cx, change, spec, Some(look(path, false).ok()??.stat.st_mode)),
+        Ensure::Is(Kind::File) => file(cx, change, spec, Some(examine(path, false).ok()??.stat.st_mode)),
         Ensure::Is(Kind::Directory) if is_new => Some(PathState::Directory),
         Ensure::Is(Kind::Directory) => Some(PathState::Kept),
         Ensure::Is(Kind::Link) if is_new || differs(change, "target") => {
@@ -238,7 +238,7 @@ fn root(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> O
 
 /// Returns the state after a change with `ensure: present`, which keeps the kind of the file.
 fn present(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> Option<PathState> {
-    let found = look(path, false).ok()??;
+    let found = examine(path, false).ok()??;
     match found.kind {
         Kind::File => file(cx, change, spec, Some(found.stat.st_mode)),
         _ => Some(PathState::Kept),
@@ -258,7 +258,7 @@ fn file(cx: &Context<'_>, change: &Change<'_>, spec: &Spec<'_>, is: Option<u32>)
     let is_written = is.is_none() || change.differences.iter().any(|one| one.attribute == "content");
     let content = match (&source, spec.content) {
         _ if !is_written => Content::Kept,
-        (Some(_), _) => match cx.outlook().node(change.name, spec.source?) {
+        (Some(_), _) => match cx.preview_context().node(change.name, spec.source?) {
             Forecast::Changed(PathState::File { content: content @ (Content::Of(_) | Content::Bytes(_)), .. }, _) => {
                 content
             }

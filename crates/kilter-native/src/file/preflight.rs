@@ -11,7 +11,7 @@ use super::copy::Source;
 use super::error::FileError;
 use super::kind::Kind;
 use super::open::{self, LIST};
-use super::opened_path::{OpenedPath, list, look};
+use super::opened_path::{OpenedPath, examine, list};
 use super::predict;
 use super::root::needs_force;
 use super::spec::{Ensure, Spec};
@@ -22,7 +22,7 @@ pub(super) fn failure(cx: &Context<'_>, accounts: &Ids, change: &Change<'_>) -> 
     let spec = Spec::of(change.should?);
     let path = open::trim(change.name);
     let error = foreseen(cx, accounts, change, path, &spec).err()?;
-    (!cx.outlook().may_change_before(change.name)).then_some(error)
+    (!cx.preview_context().may_change_before(change.name)).then_some(error)
 }
 
 /// Runs the checks in the same order as a change.
@@ -48,7 +48,7 @@ fn foreseen(
 
 /// Checks the users and groups in `acl`.
 fn listed(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileError> {
-    let is_declared = |kind, name: &str| cx.outlook().declared(kind, name).is_some();
+    let is_declared = |kind, name: &str| cx.preview_context().declared(kind, name).is_some();
     match AclPolicy::for_new(spec, accounts) {
         Err(FileError::NoAccount { kind, name }) if is_declared(kind, &name) || is_declared("user", &name) => Ok(()),
         other => other.map(|_| ()),
@@ -57,7 +57,7 @@ fn listed(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileE
 
 fn parent(cx: &Context<'_>, name: &str, path: &str) -> Result<(), FileError> {
     let directory = open::split(path).0;
-    let is_made = || may_come(cx, directory) || cx.outlook().writer(name, directory).is_some();
+    let is_made = || may_come(cx, directory) || cx.preview_context().writer(name, directory).is_some();
     match open::open_parent(path) {
         Err(error) if error.is_missing() && !is_made() => Err(error),
         _ => Ok(()),
@@ -66,7 +66,7 @@ fn parent(cx: &Context<'_>, name: &str, path: &str) -> Result<(), FileError> {
 
 fn source(cx: &Context<'_>, name: &str, copy: &str, spec: &Spec<'_>) -> Result<(), FileError> {
     let Some(path) = spec.source else { return Ok(()) };
-    match cx.outlook().node(name, path) {
+    match cx.preview_context().node(name, path) {
         Forecast::Unchanged => {}
         Forecast::Changed(PathState::Absent, _) => return Err(predict::missing(path)),
         Forecast::Changed(..) | Forecast::Unknown(_) => return Ok(()),
@@ -90,7 +90,7 @@ fn force(cx: &Context<'_>, change: &Change<'_>, path: &str, spec: &Spec<'_>) -> 
         return Ok(());
     }
     let refused = |path: String, is| Err(FileError::NeedsForce { path, is, what: "replace" });
-    if let Ok(Some(looked)) = look(path, false)
+    if let Ok(Some(looked)) = examine(path, false)
         && kind != looked.kind
         && needs_force(looked.kind)
     {
@@ -111,7 +111,7 @@ fn removal(cx: &Context<'_>, path: &str, spec: &Spec<'_>) -> Result<(), FileErro
     if spec.force || is_open_above(cx, path) {
         return Ok(());
     }
-    let Ok(Some(OpenedPath { kind: Kind::Directory, .. })) = look(path, false) else { return Ok(()) };
+    let Ok(Some(OpenedPath { kind: Kind::Directory, .. })) = examine(path, false) else { return Ok(()) };
     let names = open::open(path, LIST).and_then(|directory| list(&directory, path)).unwrap_or_default();
     // Declared entries may be removed first.
     let stays = |name: &Vec<u8>| declared(cx, &format!("{path}/{}", String::from_utf8_lossy(name))).is_none();
@@ -122,7 +122,7 @@ fn removal(cx: &Context<'_>, path: &str, spec: &Spec<'_>) -> Result<(), FileErro
 }
 
 fn owners(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileError> {
-    let is_declared = |type_name, name: &str| cx.outlook().declared(type_name, name).is_some();
+    let is_declared = |type_name, name: &str| cx.preview_context().declared(type_name, name).is_some();
     if let Some(name) = spec.owner.and_then(|owner| owner.to_text())
         && accounts.uid(&name).is_none()
         && !is_declared("user", &name)
@@ -170,7 +170,7 @@ fn is_open_above(cx: &Context<'_>, path: &str) -> bool {
 }
 
 fn declared<'a>(cx: &Context<'a>, path: &str) -> Option<&'a Attributes> {
-    let of = |name: &str| cx.outlook().declared("file", name);
+    let of = |name: &str| cx.preview_context().declared("file", name);
     of(path).or_else(|| of(&format!("{path}/")))
 }
 

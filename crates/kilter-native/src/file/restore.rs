@@ -12,7 +12,7 @@ use super::mode;
 ///
 /// # Errors
 /// If the state could not be restored.
-pub(super) fn before(should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
+pub(super) fn revert_state(should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
     let mut before = Attributes::new();
     if is_tree(should) {
         return Err("entries of a directory are not saved".into());

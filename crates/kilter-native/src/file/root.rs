@@ -71,17 +71,17 @@ pub(super) fn apply(
     match spec.ensure {
         Ensure::Absent => return absent(batch, site),
         Ensure::Present => match site.old.as_ref().map(|old| old.kind) {
-            None => reach(batch, site, &Desired::File(None), None)?,
+            None => change_to_goal(batch, site, &Desired::File(None), None)?,
             Some(_) => adjust(batch, &site, None)?,
         },
         Ensure::Is(Kind::Link) => {
             let target = spec.target.and_then(|target| target.as_bytes()).unwrap_or_default();
-            reach(batch, site, &Desired::Link(target), None)?;
+            change_to_goal(batch, site, &Desired::Link(target), None)?;
         }
         Ensure::Is(Kind::Directory) => {
             let source =
                 spec.source.filter(|_| spec.recurse).map(|source| Source::open_tree(source, path)).transpose()?;
-            reach(batch, site, &Desired::Directory, source.as_ref())?;
+            change_to_goal(batch, site, &Desired::Directory, source.as_ref())?;
         }
         Ensure::Is(_) => file(batch, site, change)?,
     }
@@ -120,11 +120,11 @@ fn file(batch: &mut FileBatch<'_>, site: ChangeTarget<'_>, change: &Change<'_>) 
         (None, Some(content)) => Some(Data::Bytes(content.as_bytes().unwrap_or_default())),
         (None, None) => None,
     };
-    reach(batch, site, &Desired::File(data.filter(|_| renew)), source.as_ref())
+    change_to_goal(batch, site, &Desired::File(data.filter(|_| renew)), source.as_ref())
 }
 
 /// Changes the present file to the goal.
-pub(super) fn reach(
+pub(super) fn change_to_goal(
     batch: &mut FileBatch<'_>,
     site: ChangeTarget<'_>,
     goal: &Desired<'_>,

@@ -25,7 +25,7 @@ pub(super) fn holds(cx: &Context<'_>, should: &Attributes) -> bool {
 fn has_secret(cx: &Context<'_>, mut paths: Vec<EcoString>) -> bool {
     let mut seen: HashSet<EcoString> = paths.iter().cloned().collect();
     while let Some(path) = paths.pop() {
-        let declared = |name: &str| cx.outlook().declared("file", name);
+        let declared = |name: &str| cx.preview_context().declared("file", name);
         let at = |path: &str| declared(path).or_else(|| declared(&format!("{path}/")));
         // The declaration may name the file without the links on the way.
         let real = || fs::canonicalize(&*path).ok().filter(|real| real.as_os_str() != &*path);

@@ -265,7 +265,7 @@ fn has_room(fd: &OwnedFd, size: u64) -> Result<(), Errno> {
 fn set_list(fd: &OwnedFd, policy: &AclPolicy, after: FinalOwnership, path: &str) -> Result<(), FileError> {
     let file = Xattrs::open(fd);
     let changes = policy.changes(&file, Kind::File, after);
-    let set = changes.and_then(|changes| file.perform(&changes));
+    let set = changes.and_then(|changes| file.apply_all(&changes));
     set.map_err(|errno| FileError::io("set the access list of", path, errno))
 }
 

@@ -15,7 +15,7 @@ use super::kind::Kind;
 use super::open::{self, LIST, Parent, READ};
 use super::opened_path::{look_at, open_seen};
 use super::remove;
-use super::root::{ChangeTarget, Desired, adjust, reach};
+use super::root::{ChangeTarget, Desired, adjust, change_to_goal};
 use super::spec::{Checksum, Spec};
 use super::stage::Data;
 
@@ -179,16 +179,16 @@ fn copy(
             // If the content did not differ, only owner or mode do.
             let renew = there != Some(Kind::File) || difference.attribute == "content";
             let data = Data::Copy(&source, site.spec.checksum == Checksum::Mtime, batch.around.cx.interrupt());
-            reach(batch, site, &Desired::File(renew.then_some(data)), Some(&source))
+            change_to_goal(batch, site, &Desired::File(renew.then_some(data)), Some(&source))
         }
         Kind::Directory => {
             let fd = open_seen(&directory.fd, site.leaf, &path, &wanted.stat, LIST)?;
-            reach(batch, site, &Desired::Directory, Some(&Source::of(fd, path)?))
+            change_to_goal(batch, site, &Desired::Directory, Some(&Source::of(fd, path)?))
         }
         Kind::Link => {
             let target =
                 readlinkat(&wanted.fd, c"", Vec::new()).map_err(|errno| FileError::io("read the link", path, errno))?;
-            reach(batch, site, &Desired::Link(target.as_bytes()), None)
+            change_to_goal(batch, site, &Desired::Link(target.as_bytes()), None)
         }
         is => Err(FileError::Source { path, is, hint: "it changed after the comparison of the trees" }),
     }

@@ -13,7 +13,7 @@ use super::copy::Source;
 use super::error::{FileError, MAX_DEPTH};
 use super::kind::Kind;
 use super::open::LIST;
-use super::opened_path::{FoundEntry, list_all, look, look_at, look_within, open_seen};
+use super::opened_path::{FoundEntry, examine, list_all, look_at, look_within, open_seen};
 use super::spec::Spec;
 use super::tree_diff::Tree;
 use super::{entry, open};
@@ -37,7 +37,7 @@ pub(super) fn possible(
         return Ok(Vec::new());
     }
     let mut tree = Tree { cx, accounts, path, spec, policy: AclPolicy::Keep, found: Vec::new() };
-    if let Some(there) = look(path, false)?.filter(|there| there.kind == Kind::Directory) {
+    if let Some(there) = examine(path, false)?.filter(|there| there.kind == Kind::Directory) {
         let there = rustix::fs::openat(&there.fd, c".", LIST, rustix::fs::Mode::empty())
             .map_err(|errno| FileError::io("list", path, errno))?;
         let source = CertainSource::of(cx, name, path, spec);
@@ -62,7 +62,10 @@ impl CertainSource {
     /// Opens the source of a tree; none if there is none, or if an earlier resource may change any entry.
     fn of(cx: &Context<'_>, name: &str, path: &str, spec: &Spec<'_>) -> Option<CertainSource> {
         let source = spec.source.filter(|_| spec.recurse)?;
-        if !matches!(cx.outlook().node(name, source), Forecast::Unchanged | Forecast::Changed(PathState::Kept, _)) {
+        if !matches!(
+            cx.preview_context().node(name, source),
+            Forecast::Unchanged | Forecast::Changed(PathState::Kept, _)
+        ) {
             return None;
         }
         let (changed, is_complete) = changed_below(cx, name, source);
@@ -82,7 +85,7 @@ impl CertainSource {
 /// Returns the paths below a directory that earlier resources change, and true if there are no others.
 fn changed_below(cx: &Context<'_>, name: &str, path: &str) -> (Vec<String>, bool) {
     let changed = RefCell::new(Vec::new());
-    let because = cx.outlook().below(name, path, &|path| {
+    let because = cx.preview_context().below(name, path, &|path| {
         changed.borrow_mut().push(path.to_owned());
         false
     });

@@ -342,7 +342,7 @@ pub(crate) fn open_archive(path: &str) -> Result<Option<OwnedFd>, EcoString> {
 /// # Errors
 /// If it cannot be examined.
 pub(crate) fn exists(path: &str) -> Result<bool, EcoString> {
-    super::opened_path::look(path, false).map(|found| found.is_some()).map_err(text)
+    super::opened_path::examine(path, false).map(|found| found.is_some()).map_err(text)
 }
 
 /// Returns the checksum of an open file: `{sha256}…`.

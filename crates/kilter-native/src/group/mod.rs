@@ -117,16 +117,16 @@ impl GroupProvider {
 
     /// Fails if a member does not exist and no earlier resource may create it.
     fn require_members(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
-        let outlook = cx.outlook();
+        let preview_context = cx.preview_context();
         let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
             return Ok(());
         };
-        if outlook.may_change_before(change.name) {
+        if preview_context.may_change_before(change.name) {
             return Ok(());
         }
         let may_come = |user: &str| {
-            let is_declared = outlook.declared("user", user).is_some();
-            is_declared || outlook.account(change.name, "user", user) != Forecast::Unchanged
+            let is_declared = preview_context.declared("user", user).is_some();
+            is_declared || preview_context.account(change.name, "user", user) != Forecast::Unchanged
         };
         let members = texts(should.get("members"));
         let known: Vec<EcoString> = members.into_iter().filter(|user| !may_come(user)).collect();

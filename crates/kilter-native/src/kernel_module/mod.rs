@@ -229,8 +229,9 @@ impl KernelModuleProvider {
     /// module that no earlier resource may bring.
     fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let (module, should) = wanted(change);
-        let (is_wanted, outlook) = (!is_absent(&should), cx.outlook());
-        let may_come = outlook.may_change_before(change.name) || SOURCES.iter().any(|path| outlook.is_written(path));
+        let (is_wanted, preview_context) = (!is_absent(&should), cx.preview_context());
+        let may_come = preview_context.may_change_before(change.name)
+            || SOURCES.iter().any(|path| preview_context.is_written(path));
         if self.is_loaded(&module) == is_wanted || may_come {
             return Ok(());
         }

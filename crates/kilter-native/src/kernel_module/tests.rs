@@ -149,10 +149,10 @@ fn part_of_the_kernel_is_loaded_and_stays() {
 #[test]
 fn preview_finds_failures_that_are_certain() {
     let bench = KernelModuleBench::new();
-    let preview = |name: &str, should: &Attributes, outlook: &dyn kilter_provider::PreviewContext| {
+    let preview = |name: &str, should: &Attributes, preview_context: &dyn kilter_provider::PreviewContext| {
         let (found, name) = (bench.found(name, should), name.into());
         let change = Change::new(&name, &found.state, Some(should), &found.differences);
-        let cx = Context::empty().with_outlook(outlook);
+        let cx = Context::empty().with_preview_context(preview_context);
         bench.provider.set(&cx, &[change], Mode::Preview).remove(0).failure.unwrap_or_default()
     };
     let (present, absent) = (should(&[]), should(&[("ensure", "absent".into())]));

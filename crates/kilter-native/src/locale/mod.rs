@@ -321,7 +321,9 @@ impl Provider for LocaleProvider {
             }
             Mode::Preview => {
                 let known = |change: &Change<'_>| match change.should.filter(|should| !is_absent(should)) {
-                    Some(should) if !cx.outlook().may_change_before(change.name) && !is_builtin(change.name) => {
+                    Some(should)
+                        if !cx.preview_context().may_change_before(change.name) && !is_builtin(change.name) =>
+                    {
                         self.charset(change.name, should).map(drop)
                     }
                     _ => Ok(()),

@@ -199,8 +199,8 @@ impl MountProvider {
         let path = self.system.root().join(name.trim_start_matches('/'));
         let is_swap = [should.text("fstype"), change.is.attributes.text("fstype")].contains(&Some(SWAP));
         // An earlier resource, such as the file of the mount point, may create it.
-        let may_come = cx.outlook().may_change_before(change.name)
-            || !matches!(cx.outlook().node(change.name, name), Forecast::Unchanged);
+        let may_come = cx.preview_context().may_change_before(change.name)
+            || !matches!(cx.preview_context().node(change.name, name), Forecast::Unchanged);
         if !is_mounted || is_swap || path.is_dir() || may_come {
             return Ok(());
         }

@@ -50,7 +50,9 @@ impl NetProvider {
         match should.text("kind") {
             Some(kind) if is.exists && found != Some(kind) => Err(other_kind(name, found, kind)),
             Some(_) if !is.exists => require_parts(should),
-            None if !is.exists && !self.is_peer(name) && !cx.outlook().may_change_before(name) => Err(missing(name)),
+            None if !is.exists && !self.is_peer(name) && !cx.preview_context().may_change_before(name) => {
+                Err(missing(name))
+            }
             _ => Ok(()),
         }
     }

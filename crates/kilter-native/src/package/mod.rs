@@ -173,7 +173,7 @@ fn is_removal(should: &Attributes) -> bool {
 
 /// Returns a repository that changes before a package in a plan. The package lists are unknown then.
 fn pending_repository(cx: &Context<'_>, name: &str) -> Option<Because> {
-    match cx.outlook().node(name, LISTS) {
+    match cx.preview_context().node(name, LISTS) {
         Forecast::Changed(_, because) | Forecast::Unknown(because) => {
             Some(because).filter(|because| because.resource.type_name == "apt_repository")
         }

@@ -16,7 +16,7 @@ use crate::value_text::texts;
 
 /// Change that a package needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Goal {
+enum PackageAction {
     /// Nothing but perhaps a mark.
     Nothing,
     /// An installation of this argument for apt-get: `nginx`, `nginx=1.0`, or a path.
@@ -31,7 +31,7 @@ struct TransactionStep<'a> {
     at: usize,
     name: &'a EcoString,
     should: Option<&'a Attributes>,
-    goal: Goal,
+    goal: PackageAction,
     /// True if the package is on hold and the goal needs it off hold.
     is_unheld: bool,
     /// Version of a package that is installed only partly.
@@ -40,7 +40,7 @@ struct TransactionStep<'a> {
 
 impl TransactionStep<'_> {
     fn is_pinned(&self) -> bool {
-        matches!(&self.goal, Goal::Install(word) if word.contains('=') && !word.starts_with('/'))
+        matches!(&self.goal, PackageAction::Install(word) if word.contains('=') && !word.starts_with('/'))
     }
 
     /// Options of the transaction that installs the package.
@@ -91,7 +91,7 @@ impl Run<'_> {
         if mode == Mode::Preview {
             self.keep_certain(changes, is_stale, &mut outcomes);
             let removed: Vec<&TransactionStep<'_>> =
-                steps.iter().filter(|step| matches!(step.goal, Goal::Remove | Goal::Purge)).collect();
+                steps.iter().filter(|step| matches!(step.goal, PackageAction::Remove | PackageAction::Purge)).collect();
             if let [first, ..] = *removed {
                 let names: Vec<&str> = removed.iter().map(|step| step.name.as_str()).collect();
                 outcomes[first.at].notes.extend(unneeded_note(&self.apt.unneeded_after(&names)));
@@ -112,7 +112,7 @@ impl Run<'_> {
             None => removal(change.should, row),
             Some(should) => self.installation(change, should, row, packages)?,
         };
-        let is_held = row.is_some_and(|row| row.is_held && row.is_there()) && goal != Goal::Nothing;
+        let is_held = row.is_some_and(|row| row.is_held && row.is_there()) && goal != PackageAction::Nothing;
         if is_held && change.should.is_none_or(|should| should.get("mark").is_none()) {
             let version = row.map(|row| row.version.as_str()).unwrap_or_default();
             return Err(eco_format!(
@@ -129,11 +129,11 @@ impl Run<'_> {
         should: &Attributes,
         row: Option<&Package>,
         packages: &Packages,
-    ) -> Result<Goal, EcoString> {
+    ) -> Result<PackageAction, EcoString> {
         let name = change.name.as_str();
         let there = row.filter(|row| row.is_there());
         if there.is_none() && super::is_provided(packages, name, should) {
-            return Ok(Goal::Nothing);
+            return Ok(PackageAction::Nothing);
         }
         let wanted = should.text("version");
         if let Some(source) = should.text("source") {
@@ -141,10 +141,10 @@ impl Run<'_> {
         }
         let is_whole = there.is_some_and(|row| row.status == DpkgStatus::Installed);
         Ok(match (there, wanted) {
-            (Some(row), Some(wanted)) if is_whole && version::is_same(&row.version, wanted) => Goal::Nothing,
-            (_, Some(wanted)) => Goal::Install(format!("{name}={wanted}")),
-            (Some(_), None) if is_whole && !change.differs("latest") => Goal::Nothing,
-            _ => Goal::Install(name.to_owned()),
+            (Some(row), Some(wanted)) if is_whole && version::is_same(&row.version, wanted) => PackageAction::Nothing,
+            (_, Some(wanted)) => PackageAction::Install(format!("{name}={wanted}")),
+            (Some(_), None) if is_whole && !change.differs("latest") => PackageAction::Nothing,
+            _ => PackageAction::Install(name.to_owned()),
         })
     }
 
@@ -159,11 +159,11 @@ impl Run<'_> {
         wanted: Option<&str>,
         there: Option<&Package>,
         change: &Change<'_>,
-    ) -> Result<Goal, EcoString> {
+    ) -> Result<PackageAction, EcoString> {
         let is_whole = there.filter(|row| row.status == DpkgStatus::Installed);
         let has_version = |row: &Package| wanted.is_none_or(|wanted| version::is_same(&row.version, wanted));
         if is_whole.is_some_and(has_version) && !change.differs("latest") {
-            return Ok(Goal::Nothing);
+            return Ok(PackageAction::Nothing);
         }
         let [package, held, architecture] = self.provider.file_fields(&self.apt, source)?;
         let plain = name.split(':').next().unwrap_or(name);
@@ -176,12 +176,13 @@ impl Run<'_> {
         if let Some(wanted) = wanted.filter(|wanted| !version::is_same(wanted, &held)) {
             return Err(eco_format!("source: {source} has the version {held}, not {wanted}"));
         }
-        Ok(Goal::Install(source.to_owned()))
+        Ok(PackageAction::Install(source.to_owned()))
     }
 
     /// Returns true if an installation asks for newer package lists.
     fn is_refresh_due(&self, steps: &[TransactionStep<'_>]) -> bool {
-        let installs = steps.iter().filter(|step| matches!(&step.goal, Goal::Install(word) if !word.starts_with('/')));
+        let installs =
+            steps.iter().filter(|step| matches!(&step.goal, PackageAction::Install(word) if !word.starts_with('/')));
         let maximum = installs.filter_map(|step| maximum_age(step.should?)).min();
         maximum.is_some_and(|maximum| self.age_of_lists().is_none_or(|age| age >= maximum))
     }
@@ -215,7 +216,8 @@ impl Run<'_> {
     /// apt-get would read an unknown name as a pattern or an order: `foo-` removes foo, `fo.` installs similar
     /// packages.
     fn resolve(&self, steps: &mut Vec<TransactionStep<'_>>, outcomes: &mut [Outcome]) {
-        let is_named = |step: &TransactionStep<'_>| matches!(&step.goal, Goal::Install(word) if !word.starts_with('/'));
+        let is_named =
+            |step: &TransactionStep<'_>| matches!(&step.goal, PackageAction::Install(word) if !word.starts_with('/'));
         let names: Vec<&str> = steps.iter().filter(|step| is_named(step)).map(|step| step.name.as_str()).collect();
         let policies = match self.apt.policies(&names) {
             Ok(policies) => policies,
@@ -231,7 +233,7 @@ impl Run<'_> {
             let policy = policies.get(step.name).cloned().unwrap_or_default();
             let provided = providers.get(step.name).map(Vec::as_slice).unwrap_or_default();
             match word(step, &policy, provided) {
-                Ok(word) => step.goal = Goal::Install(word),
+                Ok(word) => step.goal = PackageAction::Install(word),
                 Err(why) => outcomes[step.at] = Outcome::failed(why),
             }
             outcomes[step.at].is_done()
@@ -242,7 +244,7 @@ impl Run<'_> {
     fn keep_certain(&self, changes: &[Change<'_>], is_stale: bool, outcomes: &mut [Outcome]) {
         for (change, outcome) in changes.iter().zip(outcomes) {
             let is_open = is_stale || super::pending_repository(self.cx, change.name).is_some();
-            if is_open || self.cx.outlook().may_change_before(change.name) {
+            if is_open || self.cx.preview_context().may_change_before(change.name) {
                 *outcome = Outcome::done();
             }
         }
@@ -256,9 +258,9 @@ impl Run<'_> {
             return fail_all(steps, outcomes, &failed.message);
         }
         let mut groups: BTreeMap<(Vec<EcoString>, bool), Vec<&TransactionStep<'_>>> = BTreeMap::new();
-        for step in steps.iter().filter(|step| step.goal != Goal::Nothing) {
+        for step in steps.iter().filter(|step| step.goal != PackageAction::Nothing) {
             // Options matter only to installations, so removals join any of these transactions.
-            let key = if matches!(step.goal, Goal::Install(_)) { step.options() } else { (Vec::new(), false) };
+            let key = if matches!(step.goal, PackageAction::Install(_)) { step.options() } else { (Vec::new(), false) };
             groups.entry(key).or_default().push(step);
         }
         for (options, group) in &groups {
@@ -269,7 +271,8 @@ impl Run<'_> {
 
     /// Changes packages in one transaction. If it fails, changes each package on its own.
     fn transaction(&self, options: &(Vec<EcoString>, bool), steps: &[&TransactionStep<'_>], outcomes: &mut [Outcome]) {
-        let is_removal = |step: &&&TransactionStep<'_>| matches!(step.goal, Goal::Remove | Goal::Purge);
+        let is_removal =
+            |step: &&&TransactionStep<'_>| matches!(step.goal, PackageAction::Remove | PackageAction::Purge);
         let failed = match self.try_transaction(options, steps) {
             Ok(left) => {
                 if let Some(first) = steps.iter().find(is_removal) {
@@ -309,12 +312,12 @@ impl Run<'_> {
         let mut removed = Vec::new();
         for step in steps {
             match &step.goal {
-                Goal::Install(word) => words.push(word.clone()),
-                Goal::Remove | Goal::Purge => removed.push(step.name.to_string()),
-                Goal::Nothing => {}
+                PackageAction::Install(word) => words.push(word.clone()),
+                PackageAction::Remove | PackageAction::Purge => removed.push(step.name.to_string()),
+                PackageAction::Nothing => {}
             }
         }
-        let is_purge = |step: &&&TransactionStep<'_>| step.goal == Goal::Purge;
+        let is_purge = |step: &&&TransactionStep<'_>| step.goal == PackageAction::Purge;
         let purged: Vec<String> = steps.iter().filter(is_purge).map(|step| step.name.to_string()).collect();
         let is_pure_purge = !purged.is_empty() && purged.len() == removed.len();
         let mut common: Vec<String> = options.iter().map(ToString::to_string).collect();
@@ -324,7 +327,7 @@ impl Run<'_> {
         }
         if steps
             .iter()
-            .any(|step| step.is_pinned() || matches!(&step.goal, Goal::Install(word) if word.starts_with('/')))
+            .any(|step| step.is_pinned() || matches!(&step.goal, PackageAction::Install(word) if word.starts_with('/')))
         {
             common.push("--allow-downgrades".to_owned());
         }
@@ -376,11 +379,11 @@ impl Run<'_> {
         let Ok(packages) = self.provider.database.packages() else { return false };
         let row = packages.find(step.name);
         match &step.goal {
-            Goal::Nothing => true,
-            Goal::Remove => row.is_none_or(|row| !row.is_there()),
-            Goal::Purge => row.is_none_or(|row| row.status == DpkgStatus::NotInstalled),
+            PackageAction::Nothing => true,
+            PackageAction::Remove => row.is_none_or(|row| !row.is_there()),
+            PackageAction::Purge => row.is_none_or(|row| row.status == DpkgStatus::NotInstalled),
             // Only apt knows whether the version is the latest, and a file may have replaced another version.
-            Goal::Install(word) => row.is_some_and(|row| {
+            PackageAction::Install(word) => row.is_some_and(|row| {
                 let version = word.split_once('=').filter(|_| !word.starts_with('/')).map(|(_, version)| version);
                 row.status == DpkgStatus::Installed
                     && version.is_some_and(|version| version::is_same(version, &row.version))
@@ -417,13 +420,13 @@ fn unneeded_note(names: &[EcoString]) -> Option<EcoString> {
     (!names.is_empty()).then(note)
 }
 
-fn removal(should: Option<&Attributes>, row: Option<&Package>) -> Goal {
+fn removal(should: Option<&Attributes>, row: Option<&Package>) -> PackageAction {
     let is_purge = should.is_some_and(|should| should.get_bool("purge") == Some(true));
     match row.map(|row| row.status) {
-        None | Some(DpkgStatus::NotInstalled) => Goal::Nothing,
-        Some(DpkgStatus::ConfigFiles) if !is_purge => Goal::Nothing,
-        Some(_) if is_purge => Goal::Purge,
-        Some(_) => Goal::Remove,
+        None | Some(DpkgStatus::NotInstalled) => PackageAction::Nothing,
+        Some(DpkgStatus::ConfigFiles) if !is_purge => PackageAction::Nothing,
+        Some(_) if is_purge => PackageAction::Purge,
+        Some(_) => PackageAction::Remove,
     }
 }
 

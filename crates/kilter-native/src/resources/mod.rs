@@ -203,11 +203,11 @@ impl ResourcesProvider {
         let is_held = |gid: u32| {
             let name = groups.find_gid(gid).map(|group| &group.name);
             let is_own = (limits.groups.0..=limits.groups.1).contains(&i64::from(gid));
-            name.is_some_and(|name| is_own && cx.outlook().declared("group", name).is_none())
+            name.is_some_and(|name| is_own && cx.preview_context().declared("group", name).is_none())
         };
         let users = self.accounts.users()?;
         Ok(users.rows.iter().filter(|user| is_held(user.gid)).find_map(|user| {
-            match cx.outlook().account("group", "user", &user.name) {
+            match cx.preview_context().account("group", "user", &user.name) {
                 Forecast::Unchanged => None,
                 Forecast::Changed(_, because) | Forecast::Unknown(because) => Some(because),
             }
@@ -267,25 +267,25 @@ const TOOLS: &str = "cron:cron cron:cronie cron:bcron cron:systemd-cron vcsrepo:
 /// Returns true if a declared resource needs a package to be managed.
 fn is_tool(cx: &Context<'_>, package: &str) -> bool {
     let mut tools = TOOLS.split_ascii_whitespace().filter_map(|tool| tool.split_once(':'));
-    tools.any(|(type_name, tool)| tool == package && cx.outlook().declares(type_name, &|_, _| true))
+    tools.any(|(type_name, tool)| tool == package && cx.preview_context().declares(type_name, &|_, _| true))
 }
 
 /// Returns true if a resource is declared and not absent.
 fn is_kept_present(cx: &Context<'_>, type_name: &str, name: &str) -> bool {
-    cx.outlook().declared(type_name, name).is_some_and(|should| !is_absent(should))
+    cx.preview_context().declared(type_name, name).is_some_and(|should| !is_absent(should))
 }
 
 /// Returns true if a service is declared, or a unit that starts it.
 fn is_declared_unit(cx: &Context<'_>, service: &str) -> bool {
-    let is_declared = |name: &str| cx.outlook().declared("service", name).is_some();
+    let is_declared = |name: &str| cx.preview_context().declared("service", name).is_some();
     is_declared(service)
         || ["socket", "timer", "path"].iter().any(|end| is_declared(&eco_format!("{service}.{end}")))
-        || cx.outlook().declared("systemd_timer", service).is_some()
+        || cx.preview_context().declared("systemd_timer", service).is_some()
 }
 
 /// Returns true if the manifest gives root a key.
 fn declares_root_key(cx: &Context<'_>) -> bool {
-    cx.outlook().declares("ssh_authorized_key", &|name, should| {
+    cx.preview_context().declares("ssh_authorized_key", &|name, should| {
         !is_absent(should) && (should.text("user") == Some("root") || name.starts_with("root:"))
     })
 }
@@ -307,7 +307,7 @@ fn user_and_name(state: &State) -> Option<(&str, &str)> {
 
 /// Returns true if a resource is declared by one of its names.
 fn is_declared(cx: &Context<'_>, type_name: &str, state: &State) -> bool {
-    let declared = |name: &str| cx.outlook().declared(type_name, name);
+    let declared = |name: &str| cx.preview_context().declared(type_name, name);
     if declared(&title(state)).is_some() {
         return true;
     }

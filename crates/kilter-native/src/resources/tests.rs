@@ -42,7 +42,7 @@ impl PurgeBench {
 
     fn found(&self, name: &str, more: &[(&str, Value)]) -> Found {
         let should = should(more);
-        let cx = Context::empty().with_outlook(&self.declared);
+        let cx = Context::empty().with_preview_context(&self.declared);
         check_one(&self.provider, &cx, Wanted::new(&name.into(), Some(&should))).unwrap()
     }
 
@@ -51,7 +51,7 @@ impl PurgeBench {
     }
 
     fn set(&self, name: &str, mode: Mode) -> Outcome {
-        let cx = Context::empty().with_outlook(&self.declared);
+        let cx = Context::empty().with_preview_context(&self.declared);
         let found = self.found(name, &[]);
         let (name, should) = (name.into(), should(&[]));
         self.provider.set(&cx, &[Change::new(&name, &found.state, Some(&should), &found.differences)], mode).remove(0)
@@ -75,7 +75,7 @@ fn undeclared_users_of_people_are_removed_and_no_others() {
     ] {
         let mut attributes = should(&[]);
         more.iter().for_each(|(name, value)| attributes.set(*name, value.clone()));
-        let found = bench.provider.strays(&Context::empty().with_outlook(&bench.declared), "user", &attributes);
+        let found = bench.provider.strays(&Context::empty().with_preview_context(&bench.declared), "user", &attributes);
         assert_eq!(found.unwrap(), [], "{more:?}");
     }
     assert_eq!(bench.set("user", Mode::Preview), Outcome::done());
@@ -135,7 +135,7 @@ fn cron_entry_is_declared_with_its_user() {
     declared.0.push(("cron", "alice:mail", Attributes::new()));
     declared.0.push(("cron", "backup", Attributes::from_iter([("user", "root")])));
     declared.0.push(("cron", "any", Attributes::new()));
-    let cx = Context::empty().with_outlook(&declared);
+    let cx = Context::empty().with_preview_context(&declared);
     let is = |name: &str, user: &str| is_declared(&cx, "cron", &of(name, user));
     assert!(is("mail", "alice") && is("alice:mail", "alice") && is("root:backup", "root") && is("backup", "root"));
     assert!(is("any", "alice") && is("any", "root"));
@@ -148,7 +148,7 @@ fn cron_entry_is_declared_with_its_user() {
 
 /// Returns true if a purge may remove a resource with these attributes.
 fn goes(bench: &PurgeBench, type_name: &str, name: &str, attributes: &[(&str, &str)], limits: &SystemLimits) -> bool {
-    let cx = Context::empty().with_outlook(&bench.declared);
+    let cx = Context::empty().with_preview_context(&bench.declared);
     let state = State::present(name, attributes.iter().copied().collect());
     bench.provider.may_go(&cx, &state, type_name, &Attributes::new(), limits).unwrap()
 }
@@ -158,7 +158,7 @@ fn keys_of_system_users_stay_and_root_is_never_locked_out() {
     let mut bench = PurgeBench::new(&[]);
     let may_go = |bench: &PurgeBench, user: &str| {
         let limits = SystemLimits {
-            has_root_key: declares_root_key(&Context::empty().with_outlook(&bench.declared)),
+            has_root_key: declares_root_key(&Context::empty().with_preview_context(&bench.declared)),
             ..SystemLimits::of(&bench.fake.system())
         };
         goes(bench, "ssh_authorized_key", "key", &[("user", user)], &limits)
@@ -207,7 +207,7 @@ fn only_undeclared_services_of_the_administrator_are_stopped() {
 fn packages_that_a_declared_resource_needs_stay() {
     let mut bench = PurgeBench::new(&[("vcsrepo", "/srv/x"), ("package", "nginx")]);
     bench.declared.0.push(("package", "apache2", Attributes::from_iter([("ensure", "absent")])));
-    let cx = Context::empty().with_outlook(&bench.declared);
+    let cx = Context::empty().with_preview_context(&bench.declared);
     assert!(is_tool(&cx, "git") && !is_tool(&cx, "cron") && !is_tool(&cx, "gi"));
     assert!(is_kept_present(&cx, "package", "nginx") && !is_kept_present(&cx, "package", "apache2"));
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use kilter_provider::Context;
 
-use super::bus::{Body, BusCall, BusError, BusMessage, Connection, Patience, Reader, Sockets};
+use super::bus::{Body, BusCall, BusError, BusMessage, Connection, Reader, Sockets, WaitLimit};
 use super::unit;
 
 /// Maximum duration of a call. systemd answers while it reloads, but a reload of thousands of units takes seconds.
@@ -59,7 +59,7 @@ pub(super) struct Systemd<'c> {
 
 impl<'c> Systemd<'c> {
     pub(super) fn open(sockets: &Sockets, cx: &Context<'c>) -> Result<Systemd<'c>, BusError> {
-        let connection = Connection::open(sockets, Patience::of(CALL_TIMEOUT, cx.interrupt()))?;
+        let connection = Connection::open(sockets, WaitLimit::of(CALL_TIMEOUT, cx.interrupt()))?;
         Ok(Systemd { connection, cx: *cx })
     }
 
@@ -72,8 +72,8 @@ impl<'c> Systemd<'c> {
         self.connection
     }
 
-    fn patience(&self) -> Patience<'c> {
-        Patience::of(CALL_TIMEOUT, self.cx.interrupt())
+    fn patience(&self) -> WaitLimit<'c> {
+        WaitLimit::of(CALL_TIMEOUT, self.cx.interrupt())
     }
 
     fn call(&mut self, member: &str, signature: &str, body: Body) -> Result<BusMessage, BusError> {
@@ -204,7 +204,7 @@ impl<'c> Systemd<'c> {
 
     /// Queues a job for a unit and waits until it has ended. Returns its result.
     pub(super) fn job(&mut self, member: &str, unit: &str) -> Result<String, BusError> {
-        let patience = Patience::of(JOB_TIMEOUT, self.cx.interrupt());
+        let patience = WaitLimit::of(JOB_TIMEOUT, self.cx.interrupt());
         // The result may arrive before the answer.
         self.connection.subscribe(patience)?;
         self.connection.forget_signals();
@@ -232,7 +232,7 @@ impl<'c> Systemd<'c> {
 
     /// Waits for the next event.
     pub(super) fn event(&mut self) -> Result<SystemdEvent, BusError> {
-        event(&self.connection.signal(Patience::unlimited(self.cx.interrupt()))?)
+        event(&self.connection.signal(WaitLimit::unlimited(self.cx.interrupt()))?)
     }
 }
 

@@ -44,7 +44,7 @@ impl ServiceProvider {
         tell.watching();
         loop {
             match systemd.event()? {
-                SystemdEvent::Unit(unit) | SystemdEvent::Job { unit, .. } => self.tell(&unit, tell),
+                SystemdEvent::Unit(unit) | SystemdEvent::Job { unit, .. } => self.report_unit(&unit, tell),
                 SystemdEvent::Files => tell.all_changed(),
                 SystemdEvent::Other => {}
             }
@@ -52,7 +52,7 @@ impl ServiceProvider {
     }
 
     /// Reports a unit by all names that a resource may have.
-    fn tell(&self, id: &str, tell: &dyn WatchSink) {
+    fn report_unit(&self, id: &str, tell: &dyn WatchSink) {
         tell.changed(id);
         if unit::listed_name(id) != id {
             tell.changed(unit::listed_name(id));

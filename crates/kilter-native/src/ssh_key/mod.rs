@@ -187,10 +187,10 @@ impl SshAuthorizedKeyProvider {
             merged(title.name, None, should)?;
         }
         let user = title.user.as_deref().or_else(|| prefix(change.name).map(|(user, _)| user));
-        let outlook = cx.outlook();
-        let may_come = |user| outlook.account(change.name, "user", user) != Forecast::Unchanged;
+        let preview_context = cx.preview_context();
+        let may_come = |user| preview_context.account(change.name, "user", user) != Forecast::Unchanged;
         match user {
-            Some(user) if may_come(user) || outlook.may_change_before(change.name) => Ok(()),
+            Some(user) if may_come(user) || preview_context.may_change_before(change.name) => Ok(()),
             Some(user) if title.user.is_some() && self.user(cx, user)?.is_none() => Err(no_user(user)),
             _ if title.user.is_none() && !change.is.exists => Err("a new key needs `user`, `type` and `key`".into()),
             _ => Ok(()),

@@ -226,7 +226,7 @@ impl SysctlProvider {
     /// Fails if the values are invalid, or if the kernel lacks the parameter and no earlier resource may bring it.
     fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let planned = PlannedValues::of(change)?;
-        let is_live = planned.live.is_some() && !cx.outlook().may_change_before(change.name);
+        let is_live = planned.live.is_some() && !cx.preview_context().may_change_before(change.name);
         match is_live && live::read(&self.root, &planned.parameter)? == LiveValue::Missing {
             true => Err(live::missing(&planned.parameter)),
             false => Ok(()),

@@ -58,17 +58,17 @@ impl UserProvider {
 
     /// Fails if a group does not exist and no earlier resource may create it.
     fn require_groups(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
-        let outlook = cx.outlook();
+        let preview_context = cx.preview_context();
         let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
             return Ok(());
         };
-        if outlook.may_change_before(change.name) {
+        if preview_context.may_change_before(change.name) {
             return Ok(());
         }
         let is_missing = |group: &str| {
             // A user may come with a group of the same name.
-            let is_declared = ["group", "user"].iter().any(|kind| outlook.declared(kind, group).is_some());
-            let is_unchanged = outlook.account(change.name, "group", group) == Forecast::Unchanged;
+            let is_declared = ["group", "user"].iter().any(|kind| preview_context.declared(kind, group).is_some());
+            let is_unchanged = preview_context.account(change.name, "group", group) == Forecast::Unchanged;
             !is_declared && is_unchanged && matches!(self.accounts.group(cx, group), Ok(None))
         };
         let gid = should.text("gid").filter(|gid| !is_numeric(gid)).map(|gid| ("gid", EcoString::from(gid)));
@@ -104,8 +104,8 @@ impl UserProvider {
                 .map(|is| [becomes(at(is), PathState::Absent), becomes(home, PathState::Unknown)]);
             return moved.into_iter().flatten().collect();
         }
-        let outlook = cx.outlook();
-        let is_default_known = outlook.own(change.name, &at(USERADD)) == Forecast::Unchanged;
+        let preview_context = cx.preview_context();
+        let is_default_known = preview_context.own(change.name, &at(USERADD)) == Forecast::Unchanged;
         // A change of the defaults may choose another home.
         let is_home_known = is_default_known || should.text("home").is_some();
         if is_home_known && std::fs::symlink_metadata(home.as_str()).is_ok() {
@@ -113,8 +113,8 @@ impl UserProvider {
         }
         let skel = at(&defaults.skel);
         if !is_default_known
-            || outlook.own(change.name, &skel) != Forecast::Unchanged
-            || outlook.below(change.name, &skel, &|_| true).is_some()
+            || preview_context.own(change.name, &skel) != Forecast::Unchanged
+            || preview_context.below(change.name, &skel, &|_| true).is_some()
         {
             return vec![becomes(home, PathState::Unknown)];
         }

@@ -201,7 +201,7 @@ impl Convergence<'_> {
             },
         };
         match &target {
-            Some(target) => self.reach(git, &tree, target)?,
+            Some(target) => self.checkout(git, &tree, target)?,
             None if declared.force && !tree.changed.is_empty() => git.run(&["reset", "--quiet", "--hard"])?,
             None => {}
         }
@@ -295,7 +295,7 @@ impl Convergence<'_> {
     }
 
     /// Checks out a commit. Without `force`, git keeps changed files, or refuses.
-    fn reach(&self, git: &RepositoryGit<'_>, tree: &WorkTree, target: &Target) -> Result<(), EcoString> {
+    fn checkout(&self, git: &RepositoryGit<'_>, tree: &WorkTree, target: &Target) -> Result<(), EcoString> {
         let declared = &self.declared;
         let force: &[&str] = if declared.force { &["--force"] } else { &[] };
         let commit = target.commit.as_str();

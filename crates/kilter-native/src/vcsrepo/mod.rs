@@ -257,7 +257,10 @@ impl VcsrepoProvider {
     /// Fails if other files are in the way, and no earlier resource may remove them.
     fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let declared = DeclaredCheckout::of(change.name, change.should);
-        if change.should.is_none() || declared.ensure == Ensure::Absent || cx.outlook().may_change_before(change.name) {
+        if change.should.is_none()
+            || declared.ensure == Ensure::Absent
+            || cx.preview_context().may_change_before(change.name)
+        {
             return Ok(());
         }
         let place = CheckoutPlace::find(declared.path)?;

@@ -290,7 +290,7 @@ fn other_files_are_replaced_only_by_force() {
     let bare = bench.should(&[("ensure", "bare".into())]);
     let is = State::absent(EcoString::clone(&name));
     let change = Change::new(&name, &is, Some(&bare), &[]);
-    let cx = Context::empty().with_outlook(&NoPendingChanges);
+    let cx = Context::empty().with_preview_context(&NoPendingChanges);
     let previewed = bench.provider.set(&cx, &[change], Mode::Preview).remove(0).failure.unwrap();
     assert!(previewed.contains("that is not bare"), "{previewed}");
 }

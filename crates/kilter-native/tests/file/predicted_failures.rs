@@ -35,14 +35,14 @@ impl Others {
 }
 
 fn previewed(others: &Others, declared: &DeclaredFile) -> Option<String> {
-    let cx = Context::empty().with_noop(true).with_outlook(others);
+    let cx = Context::empty().with_noop(true).with_preview_context(others);
     let found = found(&cx, declared).expect("it can be read");
     let (is, should, differences) = (&found.state, Some(&declared.should), &found.differences[..]);
     let change = Change::new(&declared.name, is, should, differences);
     FileProvider::new().set(&cx, &[change], Mode::Preview).remove(0).failure.map(Into::into)
 }
 
-/// Expects that the preview says what the change says, and that an open outlook keeps it from that.
+/// Expects that the preview says what the change says, and that pending changes of others keep it from that.
 fn foreseen(declared: &DeclaredFile) -> String {
     let failure = previewed(&Others::default(), declared).expect("it is foreseen");
     assert_eq!(apply(declared).expect_err("it was foreseen"), failure);

@@ -57,7 +57,7 @@ fn copy_of_a_file_with_a_sensitive_content_is_treated_like_one() {
         file(at("whole"), [("fragments", fragments("s"))]),
     ] {
         for noop in [true, false] {
-            let cx = Context::empty().with_outlook(&others).with_noop(noop);
+            let cx = Context::empty().with_preview_context(&others).with_noop(noop);
             let planned = found(&cx, &declared).unwrap().differences;
             let content = planned.iter().find(|one| one.attribute == "content").unwrap();
             assert_eq!(content.diff, None, "{:?}", declared.should);
@@ -68,7 +68,7 @@ fn copy_of_a_file_with_a_sensitive_content_is_treated_like_one() {
         }
     }
     let open = file(at("file"), [("source", path_text(&at("s/other")))]);
-    assert!(!basis(&Context::empty().with_outlook(&others), &open).holds_sensitive());
+    assert!(!basis(&Context::empty().with_preview_context(&others), &open).holds_sensitive());
 }
 
 #[test]

@@ -11,7 +11,7 @@ const LINKS: usize = 40;
 
 /// Target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ResolvedPath {
     /// An existing file.
     There { path: PathBuf, is_directory: bool },
     /// A free name in an existing directory.
@@ -35,27 +35,29 @@ pub(super) enum Last {
 }
 
 /// File system as a process sees it: its root, its directories, its descriptors.
-pub(super) struct View {
+pub(super) struct ProcessView {
     number: u32,
     /// Root of the process, as a path of kilter.
     root: PathBuf,
 }
 
-impl View {
+impl ProcessView {
     /// Returns the view of a thread; none if kilter may not inspect it.
-    pub(super) fn of(number: u32) -> Option<View> {
+    pub(super) fn of(number: u32) -> Option<ProcessView> {
         let root = std::fs::read_link(format!("/proc/{number}/root")).ok()?;
-        Some(View { number, root })
+        Some(ProcessView { number, root })
     }
 
     /// Returns the target of a path, as a path of kilter; none if there is no target or it cannot be resolved.
-    pub(super) fn lead(&self, base: Base, path: &Path, last: Last) -> Option<Place> {
+    pub(super) fn lead(&self, base: Base, path: &Path, last: Last) -> Option<ResolvedPath> {
         let mut at = PathBuf::from("/");
         let mut rest = Vec::new();
         if path.is_relative() {
             match self.opened(base)? {
-                Place::There { path, .. } => at = path.strip_prefix(&self.root).ok().map(|inside| at.join(inside))?,
-                Place::Free { .. } | Place::Nameless => return None,
+                ResolvedPath::There { path, .. } => {
+                    at = path.strip_prefix(&self.root).ok().map(|inside| at.join(inside))?
+                }
+                ResolvedPath::Free { .. } | ResolvedPath::Nameless => return None,
             }
         }
         push(&mut rest, path);
@@ -77,35 +79,35 @@ impl View {
                         return None;
                     }
                     let target = if is_of_process(&next) { self.inside(target)? } else { Some(target) };
-                    let Some(target) = target else { return Some(Place::Nameless) };
+                    let Some(target) = target else { return Some(ResolvedPath::Nameless) };
                     if target.is_absolute() {
                         at = PathBuf::from("/");
                     }
                     push(&mut rest, &target);
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound && rest.is_empty() => {
-                    return Some(Place::Free { path: self.named(&next) });
+                    return Some(ResolvedPath::Free { path: self.named(&next) });
                 }
                 Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => at = next,
                 Err(_) => return None,
             }
         }
         match std::fs::symlink_metadata(self.seen(&at)) {
-            Ok(found) => Some(Place::There { path: self.named(&at), is_directory: found.is_dir() }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Some(Place::Free { path: self.named(&at) }),
+            Ok(found) => Some(ResolvedPath::There { path: self.named(&at), is_directory: found.is_dir() }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Some(ResolvedPath::Free { path: self.named(&at) }),
             Err(_) => None,
         }
     }
 
     /// Returns the file of a descriptor, or the working directory.
-    pub(super) fn opened(&self, base: Base) -> Option<Place> {
+    pub(super) fn opened(&self, base: Base) -> Option<ResolvedPath> {
         let link = match base {
             Base::WorkingDirectory => format!("/proc/{}/cwd", self.number),
             Base::Descriptor(descriptor) => format!("/proc/{}/fd/{descriptor}", self.number),
         };
         let path = std::fs::read_link(link).ok()?;
         let is_named = has_name(&path);
-        Some(if is_named { Place::There { path, is_directory: false } } else { Place::Nameless })
+        Some(if is_named { ResolvedPath::There { path, is_directory: false } } else { ResolvedPath::Nameless })
     }
 
     /// Replaces `self` in `/proc` by the other process.

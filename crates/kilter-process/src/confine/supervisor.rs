@@ -19,7 +19,7 @@ use super::attempt::{Attempt, Attempts, Operation};
 use super::calls::{TruncateGuard, is_cut};
 use super::landlock::DEVICES;
 use super::listener::{CallVerdict, NotifyListener, PendingCall};
-use super::resolve_path::{Base, Last, Place, View};
+use super::resolve_path::{Base, Last, ProcessView, ResolvedPath};
 use super::table::{self, At, CallEffect, Needs};
 
 /// Maximum number of attempts to examine. Beyond it, a flood of attempts costs no additional time.
@@ -117,7 +117,7 @@ impl SeccompSupervisor {
         if is_of_terminal {
             return None;
         }
-        let Some(named) = Named::by(call, asked.at) else {
+        let Some(named) = NamedFile::by(call, asked.at) else {
             // An attempt without a known path is reported only if the call is refused in any case. Otherwise it may
             // be harmless.
             return (asked.answer == CallVerdict::Refused).then_some(Attempt { operation, path: None });
@@ -127,9 +127,9 @@ impl SeccompSupervisor {
             return None;
         }
         let needs = Needed::of(call, asked.needs)?;
-        let view = View::of(call.caller)?;
+        let view = ProcessView::of(call.caller)?;
         if let Needs::Given(at) = asked.needs {
-            needed(Last::Itself, true, false).met(Named::by(call, at)?.lead(&view, Last::Itself)?)?;
+            needed(Last::Itself, true, false).met(NamedFile::by(call, at)?.lead(&view, Last::Itself)?)?;
         }
         let path = needs.met(named.lead(&view, needs.last)?)?;
         (!self.is_free(call, operation, &path)).then_some(Attempt { operation, path: Some(path) })
@@ -156,14 +156,14 @@ fn answer(call: &PendingCall, cutting: TruncateGuard) -> CallVerdict {
 }
 
 /// Argument of a call that names a file.
-struct Named {
+struct NamedFile {
     base: Base,
     /// Empty if the descriptor itself is meant.
     path: PathBuf,
 }
 
-impl Named {
-    fn by(call: &PendingCall, at: At) -> Option<Named> {
+impl NamedFile {
+    fn by(call: &PendingCall, at: At) -> Option<NamedFile> {
         let text = |index: usize| {
             let text = call.text(call.arguments[index])?;
             Some(PathBuf::from(OsStr::from_bytes(text.as_bytes())))
@@ -174,20 +174,20 @@ impl Named {
             descriptor => Base::Descriptor(descriptor),
         };
         match at {
-            At::Path(index) => Some(Named { base: Base::WorkingDirectory, path: text(index)? }),
+            At::Path(index) => Some(NamedFile { base: Base::WorkingDirectory, path: text(index)? }),
             At::From(directory, index) if call.arguments[index] == 0 => {
-                Some(Named { base: base(directory), path: PathBuf::new() })
+                Some(NamedFile { base: base(directory), path: PathBuf::new() })
             }
-            At::From(directory, index) => Some(Named { base: base(directory), path: text(index)? }),
-            At::Descriptor(index) => Some(Named { base: base(index), path: PathBuf::new() }),
+            At::From(directory, index) => Some(NamedFile { base: base(directory), path: text(index)? }),
+            At::Descriptor(index) => Some(NamedFile { base: base(index), path: PathBuf::new() }),
             At::Socket(address, length) => {
-                Some(Named { base: Base::WorkingDirectory, path: socket(call, address, length)? })
+                Some(NamedFile { base: Base::WorkingDirectory, path: socket(call, address, length)? })
             }
             At::Nowhere => None,
         }
     }
 
-    fn lead(&self, view: &View, last: Last) -> Option<Place> {
+    fn lead(&self, view: &ProcessView, last: Last) -> Option<ResolvedPath> {
         match self.path.as_os_str().is_empty() {
             true => view.opened(self.base),
             false => view.lead(self.base, &self.path, last),
@@ -257,13 +257,13 @@ impl Needed {
     }
 
     /// Returns the path if the file meets the precondition.
-    fn met(&self, place: Place) -> Option<PathBuf> {
+    fn met(&self, place: ResolvedPath) -> Option<PathBuf> {
         match place {
-            Place::There { path, is_directory } => {
+            ResolvedPath::There { path, is_directory } => {
                 (self.is_there && (self.is_directory || !is_directory)).then_some(path)
             }
-            Place::Free { path } => self.is_free.then_some(path),
-            Place::Nameless => None,
+            ResolvedPath::Free { path } => self.is_free.then_some(path),
+            ResolvedPath::Nameless => None,
         }
     }
 }
@@ -310,14 +310,14 @@ mod tests {
 
     #[test]
     fn read_only_open_is_not_an_attempt() {
-        let is_one = |flags: i32, place: Place| {
+        let is_one = |flags: i32, place: ResolvedPath| {
             let needed = Needed::of_open(u64::from(flags.unsigned_abs()));
             needed.is_some_and(|needed| needed.met(place).is_some())
         };
         let path = PathBuf::from("/f");
-        let file = Place::There { path: path.clone(), is_directory: false };
-        let directory = Place::There { path: path.clone(), is_directory: true };
-        let free = Place::Free { path };
+        let file = ResolvedPath::There { path: path.clone(), is_directory: false };
+        let directory = ResolvedPath::There { path: path.clone(), is_directory: true };
+        let free = ResolvedPath::Free { path };
         for (flags, expected) in [
             (O_RDONLY, [false, false, false]),
             (O_RDONLY | O_CREAT, [false, false, true]),

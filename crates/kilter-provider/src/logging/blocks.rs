@@ -118,7 +118,7 @@ impl<'a> ChangeLog<'a> {
     /// in another process. Returns true if the block is open. Otherwise, do nothing: a fatal failure happened,
     /// or a rule forbids the block.
     pub fn open<'m>(&mut self, action: Action, titles: impl Titles, message: impl Into<Option<&'m str>>) -> bool {
-        if self.is_ending() {
+        if self.is_stopping() {
             return false;
         }
         let (method, misuses) = (action.word(), self.misuses.len());
@@ -180,7 +180,7 @@ impl<'a> ChangeLog<'a> {
             return false;
         }
         for difference in &open.differences {
-            self.tell(&at, Some(&open.block), difference);
+            self.log_difference(&at, Some(&open.block), difference);
         }
         at.iter().for_each(|&at| self.entries[at].phase = Phase::Final(open.status));
         let what = EventKind::Finished { duration, status: open.status };

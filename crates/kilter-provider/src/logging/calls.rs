@@ -93,7 +93,7 @@ impl ChangeLog<'_> {
         let at = self.advance("attribute_changed", asked, Phase::logged);
         if !at.is_empty() {
             let block = self.block_of(&at);
-            self.tell(&at, block.as_ref(), &difference);
+            self.log_difference(&at, block.as_ref(), &difference);
         }
     }
 
@@ -108,7 +108,7 @@ impl ChangeLog<'_> {
             return;
         }
         for difference in &differences {
-            self.tell(&at, None, difference);
+            self.log_difference(&at, None, difference);
         }
         self.emit_ended(&at, status, status.text());
     }
@@ -170,7 +170,7 @@ impl ChangeLog<'_> {
     }
 
     /// Reports a changed attribute, and adds it to the outcomes.
-    pub(super) fn tell(&mut self, at: &[usize], block: Option<&Block>, difference: &Difference) {
+    pub(super) fn log_difference(&mut self, at: &[usize], block: Option<&Block>, difference: &Difference) {
         for &at in at {
             self.entries[at].outcome.changed.push(difference.clone());
         }

@@ -112,7 +112,7 @@ impl<'a> ChangeLog<'a> {
 
     /// Returns true after a fatal failure. The provider should then start no other work; the log starts no
     /// blocks.
-    pub fn is_ending(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.fatal.is_some()
     }
 

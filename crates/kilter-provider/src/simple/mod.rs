@@ -73,7 +73,7 @@ impl<P: SimpleProvider> Simple<P> {
     }
 
     fn change(&self, log: &mut ChangeLog<'_>, change: &Change<'_>) {
-        if log.is_ending() {
+        if log.is_stopping() {
             return;
         }
         if log.context().interrupt().is_raised() {

@@ -16,7 +16,7 @@ use super::shutdown::PendingDeadline;
 use super::shutdown::ShutdownHandle;
 use crate::options::{Mode, Options};
 use crate::prepare::Prepared;
-use crate::preview_context::{CallOutlook, CurrentOutlook, Outlook};
+use crate::preview_context::{CallPreviewContext, CurrentPreview, RunPreview};
 use crate::state_dir::StateDir;
 
 /// Lazy attributes that each provider must always read, because a resource declares them. Computed at the first call
@@ -65,7 +65,7 @@ pub(super) struct CallEnvironment<'run> {
     /// Providers of the current catalog.
     registry: Arc<Registry>,
     lazy: Arc<LazyAttributes>,
-    outlook: Arc<CurrentOutlook>,
+    preview_context: Arc<CurrentPreview>,
     /// Number of the last recorded process.
     processes: Arc<AtomicU64>,
 }
@@ -73,15 +73,15 @@ pub(super) struct CallEnvironment<'run> {
 impl<'run> CallEnvironment<'run> {
     pub(super) fn new(
         prepared: &Prepared,
-        outlook: &Arc<Outlook>,
+        preview_context: &Arc<RunPreview>,
         opened: &'run OpenProviders,
         options: &'run Options,
         stop: &'run ShutdownHandle,
         mail: &'run LogSender,
     ) -> CallEnvironment<'run> {
         let (registry, lazy) = (Arc::clone(&prepared.registry), Arc::new(LazyAttributes::new(prepared)));
-        let outlook = Arc::new(CurrentOutlook::new(Arc::clone(outlook)));
-        CallEnvironment { opened, mail, options, stop, registry, lazy, outlook, processes: Arc::default() }
+        let preview_context = Arc::new(CurrentPreview::new(Arc::clone(preview_context)));
+        CallEnvironment { opened, mail, options, stop, registry, lazy, preview_context, processes: Arc::default() }
     }
 
     /// Takes another catalog. Calls of changed and removed resources keep the former one, because their resources may
@@ -89,12 +89,12 @@ impl<'run> CallEnvironment<'run> {
     pub(super) fn edit<'a>(
         &mut self,
         next: &Prepared,
-        outlook: &Arc<Outlook>,
-        superseded: impl Iterator<Item = &'a CallOutlook>,
+        preview_context: &Arc<RunPreview>,
+        superseded: impl Iterator<Item = &'a CallPreviewContext>,
     ) {
-        let former = self.outlook.get();
+        let former = self.preview_context.get();
         superseded.for_each(|call| call.keep(&former));
-        self.outlook.replace(Arc::clone(outlook));
+        self.preview_context.replace(Arc::clone(preview_context));
         self.registry = Arc::clone(&next.registry);
         self.lazy = Arc::new(LazyAttributes::new(next));
     }
@@ -102,8 +102,8 @@ impl<'run> CallEnvironment<'run> {
     /// Returns the context of calls to a provider. `prepared` is the current catalog.
     pub(super) fn context(&self, prepared: &Prepared, provider: u16, doing: CallKind) -> CallContext<'run> {
         self.lazy.compute(prepared, provider);
-        let outlook = Arc::new(CallOutlook::new(&self.outlook, provider));
-        CallContext { provider, doing, environment: self.clone(), outlook }
+        let preview_context = Arc::new(CallPreviewContext::new(&self.preview_context, provider));
+        CallContext { provider, doing, environment: self.clone(), preview_context }
     }
 }
 
@@ -112,7 +112,7 @@ pub(super) struct CallContext<'run> {
     provider: u16,
     doing: CallKind,
     environment: CallEnvironment<'run>,
-    outlook: Arc<CallOutlook>,
+    preview_context: Arc<CallPreviewContext>,
 }
 
 impl CallContext<'_> {
@@ -121,8 +121,8 @@ impl CallContext<'_> {
     }
 
     /// Returns the source of answers about other resources.
-    pub(super) fn outlook(&self) -> &Arc<CallOutlook> {
-        &self.outlook
+    pub(super) fn preview_context(&self) -> &Arc<CallPreviewContext> {
+        &self.preview_context
     }
 
     /// Opens the provider unless it is open.
@@ -146,8 +146,8 @@ impl CallContext<'_> {
             Some(deadline) => deadline.alarm.interrupt(),
             None => stop.interrupt(self.doing),
         };
-        let managed = |name: &str| self.outlook.manages(name);
-        let managed_below = |path: &str| self.outlook.manages_below(path);
+        let managed = |name: &str| self.preview_context.manages(name);
+        let managed_below = |path: &str| self.preview_context.manages_below(path);
         let cx = Context::empty()
             .with_log(*mail)
             .with_interrupt(interrupt)
@@ -155,7 +155,7 @@ impl CallContext<'_> {
             .with_noop(options.mode == Mode::Noop)
             .with_managed(&managed)
             .with_managed_below(&managed_below)
-            .with_outlook(&*self.outlook)
+            .with_preview_context(&*self.preview_context)
             .with_var_dir(options.state_dir.as_ref().map(StateDir::path))
             .with_hostname(registry.hostname())
             .with_device(registry.device())

@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 
 use super::status_snapshot::InFlightCall;
 use crate::observer::Event;
-use crate::preview_context::CallOutlook;
+use crate::preview_context::CallPreviewContext;
 use crate::worker::CallId;
 
 /// Kind of a call.
@@ -52,7 +52,7 @@ pub(super) struct Call {
     doing: CallKind,
     pub(super) targets: Vec<CallTarget>,
     /// Source of its answers about other resources.
-    pub(super) outlook: Arc<CallOutlook>,
+    pub(super) preview_context: Arc<CallPreviewContext>,
 }
 
 impl Call {
@@ -87,11 +87,16 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Records a call that is given to a worker.
-    pub(super) fn begin(&mut self, doing: CallKind, targets: Vec<CallTarget>, outlook: &Arc<CallOutlook>) -> CallId {
+    pub(super) fn begin(
+        &mut self,
+        doing: CallKind,
+        targets: Vec<CallTarget>,
+        preview_context: &Arc<CallPreviewContext>,
+    ) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
-        let outlook = Arc::clone(outlook);
-        self.open.push(Call { id, since: Instant::now(), doing, targets, outlook });
+        let preview_context = Arc::clone(preview_context);
+        self.open.push(Call { id, since: Instant::now(), doing, targets, preview_context });
         id
     }
 

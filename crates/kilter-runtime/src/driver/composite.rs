@@ -7,7 +7,7 @@ use kilter_model::{Composite, ResourceRef};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Driver;
-use super::status_snapshot::CompositeStanding;
+use super::status_snapshot::CompositeStatus;
 
 /// Words of the states, the worst first: failures and deviations, then activity, then rest.
 const WORDS: [&str; 16] = [
@@ -101,7 +101,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Returns the state of a composite resource; `queued` contains the vertices that wait for a worker.
-    pub(super) fn composite_standing(&self, at: u32, queued: &FxHashSet<ResourceId>) -> CompositeStanding {
+    pub(super) fn composite_standing(&self, at: u32, queued: &FxHashSet<ResourceId>) -> CompositeStatus {
         let Composite { reference, owner, entries_in, .. } = &self.composites()[at as usize];
         let mut counts: Vec<(&str, usize)> = Vec::new();
         for vertex in self.whole(at) {
@@ -112,7 +112,7 @@ impl Driver<'_, '_, '_, '_> {
             }
         }
         counts.sort_unstable_by_key(|(word, _)| WORDS.iter().position(|known| known == word).unwrap_or(WORDS.len()));
-        CompositeStanding {
+        CompositeStatus {
             reference: reference.clone(),
             owner: owner.map(|owner| self.composites()[owner as usize].reference.clone()),
             word: counts.first().map_or("in_sync", |(word, _)| word),

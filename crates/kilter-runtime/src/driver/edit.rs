@@ -13,7 +13,7 @@ use super::pending_refreshes::{owed, owed_for};
 use super::run_state::Routes;
 use crate::observer::Event;
 use crate::prepare::Prepared;
-use crate::preview_context::Outlook;
+use crate::preview_context::RunPreview;
 
 /// Resources of the next catalog, matched with those of the current one, in the order of the next catalog.
 pub(super) struct Matches {
@@ -130,9 +130,9 @@ impl Driver<'_, '_, '_, '_> {
         diff.semaphores = next.semaphores(&mut self.numbers, &fresh);
         diff.owed = owed(&next.lookup(), self.journal.as_ref(), &next.graph);
         self.machine.input(self.now, Input::Edit(diff.into()));
-        self.outlook = Arc::new(Outlook::new(&next, self.options.mode));
-        let superseded = self.calls.superseded(&next.graph).map(|(call, _)| &*call.outlook);
-        self.environment.edit(&next, &self.outlook, superseded);
+        self.preview_context = Arc::new(RunPreview::new(&next, self.options.mode));
+        let superseded = self.calls.superseded(&next.graph).map(|(call, _)| &*call.preview_context);
+        self.environment.edit(&next, &self.preview_context, superseded);
         self.reconsider(&next, &matches);
         self.begin_holding();
         if let Some(holder) = &mut self.holder {
@@ -205,7 +205,7 @@ impl Driver<'_, '_, '_, '_> {
         for vertex in (0..matches.before.len()).filter_map(|place| matches.unchanged(place)) {
             let settlement = self.machine.settlement(vertex);
             if let Some(settlement) = settlement {
-                self.outlook.settled(vertex, settlement);
+                self.preview_context.settled(vertex, settlement);
             }
             let depends =
                 next.provider(vertex).capabilities().watch().depends_on_catalog(&next.resource(vertex).attributes);

@@ -92,28 +92,28 @@ mod tests {
     #[test]
     fn untaken_events_are_merged() {
         let (sender, receiver) = channel();
-        let tidings = EventBuffer::default();
+        let watch_events = EventBuffer::default();
         for at in 0..10_000 {
-            tidings.add(changed(&[at % 7, 3]), &sender);
-            tidings.add(lost(&[at % 2], WatchError::LimitOfUser), &sender);
+            watch_events.add(changed(&[at % 7, 3]), &sender);
+            watch_events.add(lost(&[at % 2], WatchError::LimitOfUser), &sender);
         }
-        tidings.add(lost(&[5], WatchError::Memory), &sender);
+        watch_events.add(lost(&[5], WatchError::Memory), &sender);
         assert_eq!(receiver.try_iter().count(), 1);
         let all =
             [lost(&[0, 1], WatchError::LimitOfUser), lost(&[5], WatchError::Memory), changed(&[0, 1, 2, 3, 4, 5, 6])];
-        assert_eq!(tidings.take(), all);
+        assert_eq!(watch_events.take(), all);
     }
 
     #[test]
     fn event_after_take_is_announced_again() {
         let (sender, receiver) = channel();
-        let tidings = EventBuffer::default();
-        tidings.add(changed(&[1]), &sender);
-        tidings.add(WatchEvent::Everything, &sender);
-        assert_eq!(tidings.take(), [WatchEvent::Everything]);
-        assert_eq!(tidings.take(), []);
-        tidings.add(changed(&[2]), &sender);
+        let watch_events = EventBuffer::default();
+        watch_events.add(changed(&[1]), &sender);
+        watch_events.add(WatchEvent::Everything, &sender);
+        assert_eq!(watch_events.take(), [WatchEvent::Everything]);
+        assert_eq!(watch_events.take(), []);
+        watch_events.add(changed(&[2]), &sender);
         assert_eq!(receiver.try_iter().count(), 2);
-        assert_eq!(tidings.take(), [changed(&[2])]);
+        assert_eq!(watch_events.take(), [changed(&[2])]);
     }
 }

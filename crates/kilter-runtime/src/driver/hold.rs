@@ -138,7 +138,7 @@ impl Driver<'_, '_, '_, '_> {
     /// Polls what is due, and checks the time limits.
     pub(super) fn poll_timers(&mut self) {
         self.look_at_declared();
-        self.look_at_listening();
+        self.check_watch_starts();
         self.look_at_pause();
         self.look_at_journal();
         let Some(holder) = &mut self.holder else { return };
@@ -148,8 +148,8 @@ impl Driver<'_, '_, '_, '_> {
             found += usize::from(holder.finds(vertex));
             // A running check counts as the poll: no event has arrived since its start.
             if self.machine.settlement(vertex).is_some() {
-                if let Some(standing) = self.state.standing_mut() {
-                    standing.poll(vertex);
+                if let Some(held_status) = self.state.standing_mut() {
+                    held_status.poll(vertex);
                 }
                 self.machine.input(self.now, Input::Stale(vertex));
             }

@@ -91,7 +91,7 @@ const DEBOUNCE: u64 = 200;
 /// Maximum delay of a reload by debouncing, in milliseconds.
 const MAX_DEBOUNCE: u64 = 2000;
 /// Interval in milliseconds between polls of a manifest that cannot be watched.
-pub(super) const LOOK_AT_DECLARED: u64 = 2000;
+pub(super) const MANIFEST_POLL_MILLIS: u64 = 2000;
 
 /// Interval in milliseconds between checks whether resources with `realize` have settled.
 pub(super) const LOOK_AT_REALIZED: u64 = 50;
@@ -146,7 +146,7 @@ impl Reading {
     /// Records a comparison.
     pub(super) fn looked(&mut self, now: Timestamp) {
         let is_polled = self.is_wrong || self.is_unwatched;
-        self.look = is_polled.then_some(Timestamp(now.0.saturating_add(LOOK_AT_DECLARED)));
+        self.look = is_polled.then_some(Timestamp(now.0.saturating_add(MANIFEST_POLL_MILLIS)));
     }
 }
 

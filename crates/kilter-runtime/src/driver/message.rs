@@ -8,7 +8,7 @@ use kilter_provider::{Level, Log};
 
 use super::calls::CallKind;
 use super::deadline::Deadline;
-use super::status_snapshot::Question;
+use super::status_snapshot::StatusRequest;
 use super::watch_channel::WatchChannel;
 use crate::step::{CallResult, Read};
 use crate::worker::CallId;
@@ -43,7 +43,7 @@ pub(super) enum Message {
     /// The hub has queued events.
     WatchEvents,
     /// A status, pause or resume request.
-    Query(Question),
+    Query(StatusRequest),
     /// The watch of a provider has queued events.
     ProviderEvents(Arc<WatchChannel>),
     /// The watch of a provider has ended on request.

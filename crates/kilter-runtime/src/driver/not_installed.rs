@@ -22,9 +22,9 @@ impl Driver<'_, '_, '_, '_> {
                 self.environment.opened.refusal(self.prepared.provider_index(done.vertex)).filter(|it| it == why)?,
                 None,
             ),
-            Ok(found) => (self.cannot_be_created(done, found)?, self.outlook.required_before(done.vertex)),
+            Ok(found) => (self.cannot_be_created(done, found)?, self.preview_context.required_before(done.vertex)),
         };
-        let first = required.or_else(|| self.outlook.pending_before(done.vertex))?;
+        let first = required.or_else(|| self.preview_context.pending_before(done.vertex))?;
         let first = self.prepared.resource(first).reference.clone();
         Some(self.state.unknown_as_a_whole(done.vertex, eco_format!("after {first} ({why})"), first))
     }

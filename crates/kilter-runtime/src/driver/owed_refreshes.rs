@@ -16,13 +16,13 @@ use crate::step;
 impl Driver<'_, '_, '_, '_> {
     /// Journals the refreshes of the next changes. If that fails, the driver refuses these changes and makes all
     /// others.
-    pub(super) fn owe(&mut self, tokens: &[RefreshToken]) {
+    pub(super) fn journal_refreshes(&mut self, tokens: &[RefreshToken]) {
         // The machine repeats each refresh that could not be recorded, so that an earlier failure no longer counts.
         for token in tokens {
             self.unrecorded.remove(&token.first);
         }
         let owed_refreshes = self.owed_refreshes(tokens);
-        let Err(why) = self.journalled(|journal| journal.owe(owed_refreshes)) else { return };
+        let Err(why) = self.journalled(|journal| journal.add(owed_refreshes)) else { return };
         // A running change cannot be refused: when it started, it notified no resource.
         let under_way: FxHashSet<ResourceId> = self.calls.ids().collect();
         let (late, next): (Vec<RefreshToken>, Vec<RefreshToken>) =

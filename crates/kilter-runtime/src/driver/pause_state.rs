@@ -41,7 +41,7 @@ impl PauseState {
         self.until
     }
 
-    pub(super) fn told(&self, now: Timestamp) -> Paused {
+    pub(super) fn status(&self, now: Timestamp) -> Paused {
         let between = |from: Timestamp, to: Timestamp| Duration::from_millis(to.0.saturating_sub(from.0));
         Paused {
             lasted: between(self.since, now),

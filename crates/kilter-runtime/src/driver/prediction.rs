@@ -27,7 +27,7 @@ impl Driver<'_, '_, '_, '_> {
         if let Some(verdict) = self.unknown_until_installed(done) {
             return Some(verdict);
         }
-        let predicted = self.outlook.predicted()?;
+        let predicted = self.preview_context.predicted()?;
         let why = match &mut done.result {
             Err(why) => why,
             Ok(found) => {
@@ -72,7 +72,7 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Delays the checks of a batch that read objects which an unordered resource may still change. Returns the others.
     pub(super) fn hold_back(&mut self, group: Group, mut vertices: Vec<ResourceId>) -> Vec<ResourceId> {
-        let Some(predicted) = self.outlook.predicted() else { return vertices };
+        let Some(predicted) = self.preview_context.predicted() else { return vertices };
         let held_back = &mut self.held_back;
         vertices.retain(|vertex| {
             let waits = predicted.has_to_wait(*vertex);
@@ -89,8 +89,8 @@ impl Driver<'_, '_, '_, '_> {
     /// If no call is running, the delayed checks wait for each other. The first one then starts, preferably one
     /// that only waits for its own paths.
     pub(super) fn release_held_back(&mut self) -> bool {
-        let Some(predicted) = self.outlook.predicted() else { return false };
-        if self.held_back.is_empty() || self.is_ending() {
+        let Some(predicted) = self.preview_context.predicted() else { return false };
+        if self.held_back.is_empty() || self.is_stopping() {
             return false;
         }
         self.held_back.sort_unstable_by_key(|(_, vertex)| *vertex);

@@ -16,21 +16,21 @@ use crate::observer::Event;
 
 impl Driver<'_, '_, '_, '_> {
     /// Handles the events of a provider.
-    pub(super) fn heard(&mut self, told: &Arc<WatchChannel>) {
+    pub(super) fn on_provider_events(&mut self, told: &Arc<WatchChannel>) {
         if self.holder.as_mut().is_none_or(|holder| holder.listening.find(told).is_none()) {
             return;
         }
         let PendingEvents { status, any, changed, of } = told.news();
         match status {
             Some(WatchStatus::Watching) => self.on_watch_established(told),
-            Some(WatchStatus::Lost(why)) => self.unheard(told, &why),
+            Some(WatchStatus::Lost(why)) => self.on_provider_watch_lost(told, &why),
             None => {}
         }
         // Each resource once, in the order of the ids.
         let named = |name: &EcoString| told.named(name).into_iter();
         let of: BTreeMap<ResourceId, &WatchStatus> =
             of.iter().flat_map(|(name, status)| named(name).map(move |vertex| (vertex, status))).collect();
-        of.into_iter().for_each(|(vertex, status)| self.heard_of(vertex, status));
+        of.into_iter().for_each(|(vertex, status)| self.on_resource_watch(vertex, status));
         let stale: BTreeSet<ResourceId> = match any {
             true => told.vertices().into_iter().collect(),
             false => changed.iter().flat_map(named).collect(),
@@ -39,9 +39,9 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Handles the end of a watch that was requested to end.
-    pub(super) fn left(&mut self, told: &Arc<WatchChannel>) {
+    pub(super) fn on_watch_ended(&mut self, told: &Arc<WatchChannel>) {
         if let Some(holder) = &mut self.holder {
-            holder.listening.left(told);
+            holder.listening.on_watch_ended(told);
         }
     }
 
@@ -72,7 +72,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Handles the status of the watch of a single resource.
-    fn heard_of(&mut self, vertex: ResourceId, status: &WatchStatus) {
+    fn on_resource_watch(&mut self, vertex: ResourceId, status: &WatchStatus) {
         let is_state = self.is_state(vertex);
         let Some(holder) = &mut self.holder else { return };
         let WatchStatus::Lost(why) = status else {
@@ -94,7 +94,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Polls resources while the watch of their provider is lost.
-    fn unheard(&mut self, told: &Arc<WatchChannel>, why: &str) {
+    fn on_provider_watch_lost(&mut self, told: &Arc<WatchChannel>, why: &str) {
         let vertices = told.vertices();
         let states: Vec<ResourceId> = vertices.iter().copied().filter(|vertex| self.is_state(*vertex)).collect();
         let Some(holder) = &mut self.holder else { return };
@@ -118,7 +118,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Gives up waiting for watches that have not confirmed their start in time.
-    pub(super) fn look_at_listening(&mut self) {
+    pub(super) fn check_watch_starts(&mut self) {
         let Some(holder) = &mut self.holder else { return };
         if holder.listening.patience().is_none_or(|until| until > self.now) {
             return;
@@ -133,7 +133,7 @@ impl Driver<'_, '_, '_, '_> {
                 "the watch of the provider `{}` does not say that it has begun, for {seconds} s now",
                 provider.name()
             );
-            self.unheard(&told, &why);
+            self.on_provider_watch_lost(&told, &why);
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) enum ListenerState {
 
 impl Listener {
     pub(super) fn new(provider: u16, alone: Option<WatchedResource>, since: Timestamp) -> Listener {
-        let told = WatchChannel { provider, alone, heard: Mutex::default(), ending: CancelToken::new() };
+        let told = WatchChannel { provider, alone, inbox: Mutex::default(), ending: CancelToken::new() };
         Listener { told: Arc::new(told), state: ListenerState::Silent, since, thread: None }
     }
 
@@ -99,7 +99,7 @@ struct EventSender<'a> {
 
 impl EventSender<'_> {
     fn add(&self, what: impl FnOnce(&mut Inbox)) {
-        let mut heard = self.told.heard();
+        let mut heard = self.told.inbox();
         let is_first = heard.news.is_empty();
         what(&mut heard);
         if is_first && !heard.news.is_empty() {

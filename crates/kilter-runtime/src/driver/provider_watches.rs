@@ -127,7 +127,7 @@ impl ProviderWatches {
     }
 
     /// Joins a watch that has ended or is about to.
-    pub(super) fn left(&mut self, told: &Arc<WatchChannel>) {
+    pub(super) fn on_watch_ended(&mut self, told: &Arc<WatchChannel>) {
         if let Some(at) = self.ending.iter().position(|listener| Arc::ptr_eq(&listener.told, told)) {
             self.ending.swap_remove(at).wait();
         }

@@ -57,9 +57,9 @@ impl Driver<'_, '_, '_, '_> {
         // only.
         let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
             true => {
-                let mut ahead = self.shelves.ahead(at, &self.prepared);
+                let mut ahead = self.shelves.prefetchable(at, &self.prepared);
                 // The state of these depends on resources that have not settled yet.
-                if let Some(predicted) = self.outlook.predicted() {
+                if let Some(predicted) = self.preview_context.predicted() {
                     ahead.retain(|vertex| !predicted.may_depend_on_others(*vertex));
                 }
                 self.state.prefetchable(ahead)
@@ -136,7 +136,7 @@ impl Driver<'_, '_, '_, '_> {
         if parked.is_empty() {
             return;
         }
-        if self.is_ending() {
+        if self.is_stopping() {
             return self.drop_vertices(&parked);
         }
         // Resources with a timeout are read one by one, after all others.

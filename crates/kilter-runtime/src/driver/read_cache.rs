@@ -130,7 +130,7 @@ impl ReadCaches {
     }
 
     /// Returns the resources of a provider to read ahead: their checks have not started.
-    pub(super) fn ahead(&mut self, provider: u16, prepared: &Prepared) -> Vec<ResourceId> {
+    pub(super) fn prefetchable(&mut self, provider: u16, prepared: &Prepared) -> Vec<ResourceId> {
         let turned = &self.turned;
         let shelf = &mut self.of[usize::from(provider)];
         let queue = shelf.queue.get_or_insert_with(|| {

@@ -88,7 +88,7 @@ pub(super) struct ReconcileLoop<'hold> {
     pub(super) reading: Reading,
     pub(super) hub: Hub,
     pub(super) bells: NonFileWatcher,
-    pub(super) tidings: EventBuffer,
+    pub(super) watch_events: EventBuffer,
     /// Polled resources.
     pub(super) polls: Polls,
     /// Received outputs with which the watches of a resource were registered.
@@ -116,10 +116,10 @@ pub(super) struct ReconcileLoop<'hold> {
 impl<'hold> ReconcileLoop<'hold> {
     /// Starts the hub. It watches nothing yet.
     pub(super) fn begin(hold: Hold<'hold>, sender: &Sender<Message>) -> ReconcileLoop<'hold> {
-        let tidings = EventBuffer::default();
+        let watch_events = EventBuffer::default();
         let tell = || {
-            let (tidings, sender) = (tidings.clone(), sender.clone());
-            move |told| tidings.add(told, &sender)
+            let (watch_events, sender) = (watch_events.clone(), sender.clone());
+            move |told| watch_events.add(told, &sender)
         };
         if let Some(window) = hold.window {
             window.attach(Some(sender.clone()));
@@ -128,7 +128,7 @@ impl<'hold> ReconcileLoop<'hold> {
             reading: Reading::default(),
             hub: Hub::start_or_disabled(tell()),
             bells: NonFileWatcher::new(tell()),
-            tidings,
+            watch_events,
             polls: Polls::default(),
             followed: FxHashMap::default(),
             listening: ProviderWatches::default(),
@@ -199,15 +199,15 @@ impl<'hold> ReconcileLoop<'hold> {
         let files = self.hold.declared.files().into_iter().map(|path| PathWatch { path, scope: Scope::This });
         let trees = self.hold.declared.trees().into_iter().map(|path| PathWatch { path, scope: Scope::Tree });
         watches.push((DECLARED, files.chain(trees).collect()));
-        let door = self.hold.status_socket.map(|path| PathWatch { path: path.to_owned(), scope: Scope::This });
-        watches.extend(door.map(|door| (STATUS_SOCKET, vec![door])));
+        let socket = self.hold.status_socket.map(|path| PathWatch { path: path.to_owned(), scope: Scope::This });
+        watches.extend(socket.map(|socket| (STATUS_SOCKET, vec![socket])));
         for lost in self.hub.watch_all(watches) {
             // The driver handles it when it starts.
-            self.tidings.add(WatchEvent::Lost(lost), sender);
+            self.watch_events.add(WatchEvent::Lost(lost), sender);
         }
         // The watch on the file starts before the search for its process.
         for lost in rung.into_iter().filter_map(|(subscriber, rings)| self.bells.watch(subscriber, rings).err()) {
-            self.tidings.add(WatchEvent::Lost(lost), sender);
+            self.watch_events.add(WatchEvent::Lost(lost), sender);
         }
         // The manifest may have changed between the read and the start of the watch.
         self.reading = Reading::begun();
@@ -289,7 +289,7 @@ impl ReconcileLoop<'_> {
     }
 
     /// Handles a lost watch; returns true if it must be reported.
-    pub(super) fn lost(&mut self, subscriber: Subscriber, why: &WatchError, now: Timestamp) -> bool {
+    pub(super) fn on_watch_lost(&mut self, subscriber: Subscriber, why: &WatchError, now: Timestamp) -> bool {
         if subscriber == DECLARED {
             let is_news = !std::mem::replace(&mut self.reading.is_unwatched, true);
             self.reading.looked(now);

@@ -48,11 +48,11 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Handles the end of a read.
     pub(super) fn take_declared(&mut self) {
-        let is_ending = self.is_ending();
+        let is_stopping = self.is_stopping();
         let Some(holder) = self.holder.as_mut().filter(|holder| holder.reading.is_under_way) else { return };
         let reading = &mut holder.reading;
         reading.is_under_way = false;
-        if is_ending {
+        if is_stopping {
             return;
         }
         let read = holder.hold.declared.read();
@@ -81,7 +81,7 @@ impl Driver<'_, '_, '_, '_> {
             self.prepared.each().filter(|(resource, _)| resource.meta().is_some_and(|meta| meta.realize));
         realizing.any(|(_, vertex)| {
             self.machine.settlement(vertex).is_none()
-                && !self.state.standing().is_some_and(|standing| standing.has_settled(vertex))
+                && !self.state.held_status().is_some_and(|held_status| held_status.has_settled(vertex))
                 && !self.is_held_up(vertex)
         })
     }

@@ -34,7 +34,7 @@ use refresh_causes::RefreshCauses;
 use reports::Reports;
 use revert_tracker::RevertTracker;
 pub(super) use routes::Routes;
-pub(super) use status::Standing;
+pub(super) use status::HeldStatus;
 
 use super::resolve::Resolution;
 use crate::observer::{Event, Observer};
@@ -131,9 +131,9 @@ impl<'run> RunState<'run> {
             found: None,
             refresh: false,
             sends,
-            noop: self.is_looked_at(vertex),
+            noop: self.is_noop(vertex),
             based: self.prepared.is_kept || self.prepared.plan.is_some(),
-            previewed: self.is_looked_at(vertex) || self.is_shown_in_plan(vertex),
+            previewed: self.is_noop(vertex) || self.is_shown_in_plan(vertex),
             left: self.is_left(vertex),
         }
     }
@@ -181,7 +181,7 @@ impl<'run> RunState<'run> {
 
     fn unknown(&mut self, vertex: ResourceId, unknown: Vec<(EcoString, EcoString)>) -> CheckResult {
         let lost = self.outputs.lost_to(&self.prepared, vertex);
-        if self.is_looked_at(vertex) {
+        if self.is_noop(vertex) {
             let draft = self.draft(vertex);
             draft.unknown = unknown;
             draft.notes.extend(lost);
@@ -274,7 +274,7 @@ impl<'run> RunState<'run> {
                 let is_known = |one: &Difference| is_certain && !is_unknown(one.attribute.as_str());
                 // The provider reports only entries that it knows, or that it may remove.
                 found.differences.retain(|one| one.entry.is_some() || is_known(one));
-                let differences = self.told(done.vertex, found.differences);
+                let differences = self.redacted_differences(done.vertex, found.differences);
                 let seal = self.seal(done.vertex);
                 let draft = self.draft(done.vertex);
                 // An apply of the plan removes or replaces nothing else.
@@ -295,7 +295,7 @@ impl<'run> RunState<'run> {
                 let _ = self.keep_before(done.vertex);
                 // A pending refresh may change the outputs.
                 let acts = found.acts_on_refresh;
-                let will_refresh = || acts && self.is_looked_at(done.vertex) && self.is_to_be_refreshed(done.vertex);
+                let will_refresh = || acts && self.is_noop(done.vertex) && self.is_to_be_refreshed(done.vertex);
                 if !self.outputs.is_unused() && !will_refresh() {
                     let sent = self.outputs.sent_before(&self.prepared, done.vertex, found.state.outputs);
                     self.has_sent(done.vertex, sent);
@@ -310,9 +310,9 @@ impl<'run> RunState<'run> {
                 if self.is_refused(done.vertex, &found.differences, is_owed && found.acts_on_refresh) {
                     return CheckResult::Refused;
                 }
-                if self.is_looked_at(done.vertex) {
+                if self.is_noop(done.vertex) {
                     self.draft(done.vertex).is_idle = !found.acts_on_refresh;
-                    self.draft(done.vertex).differences = self.told(done.vertex, found.differences);
+                    self.draft(done.vertex).differences = self.redacted_differences(done.vertex, found.differences);
                 } else if let Err(why) = self.keep_before(done.vertex) {
                     self.fail(done.vertex, why);
                     return CheckResult::Failed;
@@ -339,7 +339,7 @@ impl<'run> RunState<'run> {
     }
 
     /// Returns true if this run never changes the resource.
-    fn is_looked_at(&self, vertex: ResourceId) -> bool {
+    fn is_noop(&self, vertex: ResourceId) -> bool {
         self.options.mode == Mode::Noop || self.is_left(vertex)
     }
 
@@ -416,29 +416,29 @@ impl<'run> RunState<'run> {
     }
 
     /// Returns the state of the resources while a state is held.
-    pub(super) fn standing(&self) -> Option<&Standing> {
-        self.reports.standing.as_ref()
+    pub(super) fn held_status(&self) -> Option<&HeldStatus> {
+        self.reports.held_status.as_ref()
     }
 
     /// Returns the report of a resource that is out of sync, while a state is held.
     pub(super) fn standing_report(&self, vertex: ResourceId) -> Option<&ResourceReport> {
-        self.standing()?.report(vertex)
+        self.held_status()?.report(vertex)
     }
 
-    pub(super) fn standing_mut(&mut self) -> Option<&mut Standing> {
-        self.reports.standing.as_mut()
+    pub(super) fn standing_mut(&mut self) -> Option<&mut HeldStatus> {
+        self.reports.held_status.as_mut()
     }
 
     /// Starts to hold a state: from now on only resources out of sync have a report.
     pub(super) fn holds(&mut self) {
-        self.reports.standing = Some(Standing::new(self.prepared.graph.slots()));
+        self.reports.held_status = Some(HeldStatus::new(self.prepared.graph.slots()));
         self.outputs.holds();
     }
 
     /// Counts the resources by state while a state is held.
     pub(super) fn standing_counts(&self) -> Counts {
         let (total, left_out) = (self.prepared.resources().len(), self.prepared.catalog.left_out);
-        self.standing().map_or_else(Counts::default, |standing| standing.counts(total, left_out))
+        self.held_status().map_or_else(Counts::default, |held_status| held_status.counts(total, left_out))
     }
 
     /// Returns the numbers of settlements, by status.
@@ -467,8 +467,8 @@ impl<'run> RunState<'run> {
     /// Records the time of a successful check, and the processes of a call.
     fn has_checked(&mut self, done: &mut CallResult, now: Timestamp) {
         self.keep_processes(done);
-        if let (Some(standing), Ok(_)) = (&mut self.reports.standing, &done.result) {
-            standing.checked(done.vertex, now);
+        if let (Some(held_status), Ok(_)) = (&mut self.reports.held_status, &done.result) {
+            held_status.checked(done.vertex, now);
         }
     }
 

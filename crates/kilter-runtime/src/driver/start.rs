@@ -25,7 +25,7 @@ use crate::journal::{Journal, JournalError};
 use crate::observer::{Event, Observer};
 use crate::options::{Mode, Options, RunError};
 use crate::prepare::Prepared;
-use crate::preview_context::Outlook;
+use crate::preview_context::RunPreview;
 use crate::report::Report;
 use crate::state_dir::StateDir;
 use crate::worker::Workers;
@@ -81,9 +81,9 @@ fn drive(
         Some(state_dir) => opened_journal(state_dir, options, observer)?,
         None => None,
     };
-    let outlook = Outlook::new(&prepared, options.mode);
+    let preview_context = RunPreview::new(&prepared, options.mode);
     let is_plan = options.mode == Mode::Noop && hold.is_none();
-    let outlook = Arc::new(if is_plan { outlook.predicting() } else { outlook });
+    let preview_context = Arc::new(if is_plan { preview_context.predicting() } else { preview_context });
     let (count, providers) = (prepared.resources().len(), prepared.registry.len());
     let mut state = RunState::new(&prepared, options);
     let (sender, receiver) = channel();
@@ -117,8 +117,8 @@ fn drive(
         let driver = Driver {
             ids: IdAllocator::of_first(count),
             next: None,
-            environment: CallEnvironment::new(&prepared, &outlook, &opened, options, stop, &mail),
-            outlook,
+            environment: CallEnvironment::new(&prepared, &preview_context, &opened, options, stop, &mail),
+            preview_context,
             prepared,
             shelves: ReadCaches::new(providers, count),
             options,

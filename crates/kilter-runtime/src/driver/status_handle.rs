@@ -8,7 +8,7 @@ use ecow::EcoString;
 
 use super::message::Message;
 use super::pause_state::Pause;
-use super::status_snapshot::{Question, StatusFilter, StatusSnapshot};
+use super::status_snapshot::{StatusFilter, StatusRequest, StatusSnapshot};
 use crate::prepare::Prepared;
 
 /// Channel through which other threads query and control a run that holds a state.
@@ -33,8 +33,8 @@ impl StatusHandle {
     ///
     /// # Errors
     /// If there is no answer.
-    pub fn look(&self, which: StatusFilter, longest: Duration) -> Result<StatusSnapshot, StatusError> {
-        self.ask(|answer| Question::Look(which, answer), longest)
+    pub fn snapshot(&self, which: StatusFilter, longest: Duration) -> Result<StatusSnapshot, StatusError> {
+        self.ask(|answer| StatusRequest::Status(which, answer), longest)
     }
 
     /// Pauses the run; returns true if it was paused already.
@@ -44,7 +44,7 @@ impl StatusHandle {
     /// # Errors
     /// If there is no answer.
     pub fn pause(&self, pause: Pause, longest: Duration) -> Result<bool, StatusError> {
-        self.ask(|answer| Question::Pause(pause, answer), longest)
+        self.ask(|answer| StatusRequest::Pause(pause, answer), longest)
     }
 
     /// Resumes the run; returns true if it was paused.
@@ -52,7 +52,7 @@ impl StatusHandle {
     /// # Errors
     /// If there is no answer.
     pub fn resume(&self, longest: Duration) -> Result<bool, StatusError> {
-        self.ask(Question::Resume, longest)
+        self.ask(StatusRequest::Resume, longest)
     }
 
     /// Returns the catalog that the run holds.
@@ -60,7 +60,7 @@ impl StatusHandle {
     /// # Errors
     /// If there is no answer.
     pub fn catalog(&self, longest: Duration) -> Result<Arc<Prepared>, StatusError> {
-        self.ask(Question::Catalog, longest)
+        self.ask(StatusRequest::Catalog, longest)
     }
 
     /// Prepares the loan of the state directory by a paused run: it closes its files there. Returns false while calls
@@ -69,7 +69,7 @@ impl StatusHandle {
     /// # Errors
     /// If there is no answer. The inner error is the reason why the run cannot lend it.
     pub fn lend(&self, longest: Duration) -> Result<Result<bool, EcoString>, StatusError> {
-        self.ask(Question::Lend, longest)
+        self.ask(StatusRequest::Lend, longest)
     }
 
     /// Ends the loan, after the locks were taken back and before a resume.
@@ -77,10 +77,10 @@ impl StatusHandle {
     /// # Errors
     /// If there is no answer.
     pub fn take_back(&self, longest: Duration) -> Result<(), StatusError> {
-        self.ask(Question::TakeBack, longest)
+        self.ask(StatusRequest::TakeBack, longest)
     }
 
-    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Question, longest: Duration) -> Result<T, StatusError> {
+    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> StatusRequest, longest: Duration) -> Result<T, StatusError> {
         let (sender, receiver) = channel();
         let question = question(sender);
         match &*self.driver.lock().unwrap_or_else(PoisonError::into_inner) {

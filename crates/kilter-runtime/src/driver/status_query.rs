@@ -11,39 +11,39 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Driver;
 use super::composite::StatusScope;
 use super::reconcile_loop::is_watched;
-use super::run_state::Standing;
-use super::status_snapshot::{Contest, Question, ResourceStatus, StatusFilter, StatusSnapshot, Watched};
+use super::run_state::HeldStatus;
+use super::status_snapshot::{Contest, ResourceStatus, StatusFilter, StatusRequest, StatusSnapshot, Watched};
 use crate::options::Mode;
 
 impl Driver<'_, '_, '_, '_> {
     /// Answers a request of another thread.
-    pub(super) fn answer_question(&mut self, question: Question) {
+    pub(super) fn answer_question(&mut self, question: StatusRequest) {
         self.tick();
         // The requester may be gone and need no answer.
         match question {
-            Question::Look(which, answer) => {
+            StatusRequest::Status(which, answer) => {
                 // A requester that waits for changes expects to find them on disk.
                 self.flush_what_was_done();
                 if let Some(standings) = self.standings(&which) {
                     let _ = answer.send(standings);
                 }
             }
-            Question::Pause(pause, answer) => {
+            StatusRequest::Pause(pause, answer) => {
                 let was_paused = self.pause(&pause);
                 let _ = answer.send(was_paused);
             }
-            Question::Resume(answer) => {
+            StatusRequest::Resume(answer) => {
                 let was_paused = self.resume();
                 let _ = answer.send(was_paused);
             }
-            Question::Catalog(answer) => {
+            StatusRequest::Catalog(answer) => {
                 let _ = answer.send(Arc::clone(&self.prepared));
             }
-            Question::Lend(answer) => {
+            StatusRequest::Lend(answer) => {
                 let is_lent = self.lend();
                 let _ = answer.send(is_lent);
             }
-            Question::TakeBack(answer) => {
+            StatusRequest::TakeBack(answer) => {
                 self.take_back();
                 let _ = answer.send(());
             }
@@ -51,7 +51,7 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     fn standings(&self, which: &StatusFilter) -> Option<StatusSnapshot> {
-        let (holder, standing) = (self.holder.as_ref()?, self.state.standing()?);
+        let (holder, held_status) = (self.holder.as_ref()?, self.state.held_status()?);
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
         let looks: FxHashMap<ResourceId, Duration> =
             holder.next_looks().map(|(at, vertex)| (vertex, until(at))).collect();
@@ -72,19 +72,19 @@ impl Driver<'_, '_, '_, '_> {
             held_for: self.start.elapsed(),
             noop: self.options.mode == Mode::Noop,
             quiet_for: self.quiet_since().map(|since| Duration::from_millis(self.now.0.saturating_sub(since.0))),
-            paused: holder.paused.as_ref().map(|paused| paused.told(self.now)),
+            paused: holder.paused.as_ref().map(|paused| paused.status(self.now)),
             in_flight: self.in_flight(),
             counts: self.state.standing_counts(),
             in_sync_now: all().filter(is_at_rest).count(),
             conditions: self.conditions(),
             source: holder.hold.declared.source(),
             polled: holder.polls.polled().count(),
-            oldest_check: holder.polls.polled().filter_map(|vertex| standing.last_check(vertex, self.now)).max(),
+            oldest_check: holder.polls.polled().filter_map(|vertex| held_status.last_check(vertex, self.now)).max(),
             under_way,
             settled: self.state.settled(),
             watches: watches.watches,
             overflows: watches.overflows,
-            begun_before: self
+            superseded_calls: self
                 .calls
                 .superseded(&self.prepared.graph)
                 .map(|(call, target)| call.begun(target))
@@ -92,7 +92,7 @@ impl Driver<'_, '_, '_, '_> {
             composites: composites.into_iter().map(|at| self.composite_standing(at, &queued)).collect(),
             resources: vertices
                 .into_iter()
-                .map(|vertex| self.standing(standing, vertex, looks.get(&vertex).copied(), &queued))
+                .map(|vertex| self.held_status(held_status, vertex, looks.get(&vertex).copied(), &queued))
                 .collect(),
             unknown,
         })
@@ -111,15 +111,15 @@ impl Driver<'_, '_, '_, '_> {
             || self.holder.as_ref().is_some_and(|holder| holder.polls.why(vertex).is_some())
     }
 
-    fn standing(
+    fn held_status(
         &self,
-        standing: &Standing,
+        held_status: &HeldStatus,
         vertex: ResourceId,
         next_look: Option<Duration>,
         queued: &FxHashSet<ResourceId>,
     ) -> ResourceStatus {
         let resource = self.prepared.resource(vertex);
-        let report = standing.report(vertex);
+        let report = held_status.report(vertex);
         let until = |at: Timestamp| Duration::from_millis(at.0.saturating_sub(self.now.0));
         let (waits_for, semaphore, awaited) = match self.machine.stage(vertex) {
             Stage::Unwatched => (None, None, self.awaited(vertex)),
@@ -150,9 +150,9 @@ impl Driver<'_, '_, '_, '_> {
             contest: self.contest(vertex),
             watched: self.watched(vertex),
             unwatched: self.why_unwatched(vertex),
-            last_check: standing.last_check(vertex, self.now),
+            last_check: held_status.last_check(vertex, self.now),
             next_look: self.machine.wakes_at(vertex).map(until).into_iter().chain(next_look).min(),
-            tally: standing.counters().of(vertex),
+            tally: held_status.counters().of(vertex),
         }
     }
 

@@ -26,9 +26,9 @@ pub enum StatusFilter {
 
 /// Request to a run, with the channel for the answer.
 #[derive(Debug)]
-pub(super) enum Question {
+pub(super) enum StatusRequest {
     /// Requests a snapshot.
-    Look(StatusFilter, Sender<StatusSnapshot>),
+    Status(StatusFilter, Sender<StatusSnapshot>),
     /// Requests a pause; the answer is true if the run was paused already.
     Pause(Pause, Sender<bool>),
     /// Requests a resume; the answer is true if the run was paused.
@@ -75,12 +75,12 @@ pub struct StatusSnapshot {
     /// Number of event queue overflows. After each, the run checked everything.
     pub overflows: u64,
     /// Running calls for resources that have changed or been removed since.
-    pub begun_before: Vec<InFlightCall>,
+    pub superseded_calls: Vec<InFlightCall>,
     /// Requested composite resources, in manifest order.
     ///
     /// A request by name returns the named ones and those among their parts. Other requests return the owners of
     /// the requested resources, and a request for everything also returns those without parts.
-    pub composites: Vec<CompositeStanding>,
+    pub composites: Vec<CompositeStatus>,
     /// Requested resources, with the parts of the named composite resources.
     pub resources: Vec<ResourceStatus>,
     /// Requested names that are not declared.
@@ -89,7 +89,7 @@ pub struct StatusSnapshot {
 
 /// State of a composite resource.
 #[derive(Clone, Debug)]
-pub struct CompositeStanding {
+pub struct CompositeStatus {
     /// The composite resource.
     pub reference: ResourceRef,
     /// The composite resource that contains it.

@@ -51,7 +51,7 @@ pub(super) struct WatchChannel {
     pub(super) provider: u16,
     /// The watched resource; none if the watch covers all resources of the provider.
     pub(super) alone: Option<WatchedResource>,
-    pub(super) heard: Mutex<Inbox>,
+    pub(super) inbox: Mutex<Inbox>,
     pub(super) ending: CancelToken,
 }
 
@@ -71,36 +71,36 @@ impl WatchChannel {
         (self.provider, self.alone.as_ref().map(|alone| alone.name.clone()))
     }
 
-    pub(super) fn heard(&self) -> MutexGuard<'_, Inbox> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the events since the last call.
     pub(super) fn news(&self) -> PendingEvents {
-        std::mem::take(&mut self.heard().news)
+        std::mem::take(&mut self.inbox().news)
     }
 
     /// Replaces the watched names; returns the previous ones.
     pub(super) fn tells_of(&self, mut names: Names) -> Names {
         names.sort_unstable();
-        std::mem::replace(&mut self.heard().names, names)
+        std::mem::replace(&mut self.inbox().names, names)
     }
 
     pub(super) fn names(&self) -> Names {
-        self.heard().names.clone()
+        self.inbox().names.clone()
     }
 
     pub(super) fn vertices(&self) -> Vec<ResourceId> {
-        self.heard().names.iter().map(|(_, vertex)| *vertex).collect()
+        self.inbox().names.iter().map(|(_, vertex)| *vertex).collect()
     }
 
     pub(super) fn has(&self, vertex: ResourceId) -> bool {
-        self.heard().names.iter().any(|(_, known)| *known == vertex)
+        self.inbox().names.iter().any(|(_, known)| *known == vertex)
     }
 
     /// Returns the resources of this name.
     pub(super) fn named(&self, name: &str) -> Vec<ResourceId> {
-        of_name(&self.heard().names, name).map(|(_, vertex)| *vertex).collect()
+        of_name(&self.inbox().names, name).map(|(_, vertex)| *vertex).collect()
     }
 }
 

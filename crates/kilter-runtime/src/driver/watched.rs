@@ -11,7 +11,7 @@ use super::Driver;
 use super::polls::PollReason;
 use super::reconcile_loop::{DECLARED, STATUS_SOCKET, is_watched, poll_of};
 use super::watch_plan::WatchPlan;
-use crate::driver::manifest_source::LOOK_AT_DECLARED;
+use crate::driver::manifest_source::MANIFEST_POLL_MILLIS;
 use crate::observer::Event;
 use crate::state_dir::StateDir;
 use crate::step::Job;
@@ -19,13 +19,13 @@ use crate::watch::{Subscriber, WatchError, WatchEvent, WatchLost};
 
 impl Driver<'_, '_, '_, '_> {
     /// Handles the queued events of the hub.
-    pub(super) fn take_tidings(&mut self) {
-        for told in self.holder.as_ref().map(|holder| holder.tidings.take()).unwrap_or_default() {
-            self.told(told);
+    pub(super) fn take_watch_events(&mut self) {
+        for told in self.holder.as_ref().map(|holder| holder.watch_events.take()).unwrap_or_default() {
+            self.on_watch_event(told);
         }
     }
 
-    fn told(&mut self, told: WatchEvent) {
+    fn on_watch_event(&mut self, told: WatchEvent) {
         match told {
             WatchEvent::Changed(subscribers) => {
                 for subscriber in subscribers {
@@ -43,21 +43,22 @@ impl Driver<'_, '_, '_, '_> {
                 self.changed(DECLARED);
                 self.changed(STATUS_SOCKET);
             }
-            WatchEvent::Lost(WatchLost { subscribers, why }) => self.lost(&subscribers, &why),
+            WatchEvent::Lost(WatchLost { subscribers, why }) => self.on_watch_lost(&subscribers, &why),
         }
     }
 
     /// Reports lost watches and starts polling.
-    fn lost(&mut self, subscribers: &[Subscriber], why: &WatchError) {
+    fn on_watch_lost(&mut self, subscribers: &[Subscriber], why: &WatchError) {
         let Some(holder) = &mut self.holder else { return };
         let graph = &self.prepared.graph;
         let is_known =
             |subscriber: &Subscriber| *subscriber == DECLARED || graph.contains(ResourceId::from_bits(subscriber.0));
         let known = subscribers.iter().copied().filter(is_known);
-        let news: Vec<Subscriber> = known.filter(|subscriber| holder.lost(*subscriber, why, self.now)).collect();
+        let news: Vec<Subscriber> =
+            known.filter(|subscriber| holder.on_watch_lost(*subscriber, why, self.now)).collect();
         let why = &why.to_string();
         if news.contains(&DECLARED) {
-            self.observer.event(Event::DeclaredUnwatched { why, every: Duration::from_millis(LOOK_AT_DECLARED) });
+            self.observer.event(Event::DeclaredUnwatched { why, every: Duration::from_millis(MANIFEST_POLL_MILLIS) });
         }
         let count = news.iter().filter(|subscriber| **subscriber != DECLARED).count();
         if count > 0 {
@@ -75,7 +76,7 @@ impl Driver<'_, '_, '_, '_> {
         } else if let vertex = ResourceId::from_bits(subscriber.0)
             && self.prepared.graph.contains(vertex)
         {
-            match holder.bells.look(subscriber) {
+            match holder.bells.reread_pid_files(subscriber) {
                 Ok(()) => holder.polls.remove_reason(vertex, PollReason::Process),
                 Err(WatchLost { why, .. }) => {
                     if holder.polls.add_reason(vertex, PollReason::Process, self.now) {
@@ -108,15 +109,15 @@ impl Driver<'_, '_, '_, '_> {
             self.prepared.provider(vertex).capabilities().watch().watches(&resource.name, &received.attributes);
         let ways = WatchPlan::of(watches, self.options.state_dir.as_ref().map(StateDir::path));
         for lost in holder.follow(vertex, Arc::clone(received), ways, self.now) {
-            self.told(WatchEvent::Lost(lost));
+            self.on_watch_event(WatchEvent::Lost(lost));
         }
     }
 
     /// Handles an event on a resource.
     pub(super) fn is_stale(&mut self, vertex: ResourceId) {
         tracing::debug!(resource = %self.prepared.resource(vertex).reference, "event");
-        if let Some(standing) = self.state.standing_mut() {
-            standing.end_poll(vertex);
+        if let Some(held_status) = self.state.standing_mut() {
+            held_status.end_poll(vertex);
         }
         self.machine.input(self.now, Input::Stale(vertex));
     }

@@ -22,7 +22,7 @@ impl Driver<'_, '_, '_, '_> {
     pub(super) fn apply(&mut self, batch: &Batch) {
         let portion = if !batch.group.changes_on_worker { APPLY_CHUNK } else { batch.vertices.len() };
         for vertices in batch.vertices.chunks(portion) {
-            if self.is_ending() {
+            if self.is_stopping() {
                 self.drop_vertices(vertices);
                 continue;
             }
@@ -81,7 +81,7 @@ impl Driver<'_, '_, '_, '_> {
         let together = self.prepared.registry.at(usize::from(group.provider)).capabilities().read_one.is_none();
         let chunk = if !group.checks_on_worker && !together { CHUNK } else { vertices.len() };
         for vertices in vertices.chunks(chunk) {
-            if self.is_ending() {
+            if self.is_stopping() {
                 self.drop_vertices(vertices);
                 continue;
             }
@@ -190,7 +190,7 @@ impl Driver<'_, '_, '_, '_> {
                 },
             }
         };
-        self.calls.begin(doing, vertices.iter().map(target).collect(), context.outlook())
+        self.calls.begin(doing, vertices.iter().map(target).collect(), context.preview_context())
     }
 
     pub(super) fn is_tried_again(&self, mut vertices: impl Iterator<Item = ResourceId>) -> bool {

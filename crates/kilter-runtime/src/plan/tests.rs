@@ -145,7 +145,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
         status,
         differences,
         told: Vec::new(),
-        otherwise: Vec::new(),
+        unplanned_changes: Vec::new(),
         is_unsettled: false,
         unknown: Vec::new(),
         failure: None,

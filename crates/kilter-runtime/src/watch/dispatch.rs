@@ -11,23 +11,23 @@ use rustc_hash::FxHashSet;
 use rustix::fs::inotify::ReadFlags;
 
 use super::hub_events::HubEvents;
-use super::kernel::{Happening, NAMES, WatchLevel};
+use super::kernel::{KernelEvent, NAMES, WatchLevel};
 use super::link::names;
 use super::nodes::Nodes;
 use super::slab::Id;
-use super::subscriptions::Holder;
+use super::subscriptions::SubscriptionOwner;
 use super::watch_tree::WatchTree;
 use super::{Scope, Subscriber, WatchError, WatchLost};
 
 impl WatchTree {
     /// Records one event.
-    pub(super) fn hear(&mut self, happening: Happening<'_>, heard: &mut HubEvents) {
-        let Happening { watch, what, name } = happening;
+    pub(super) fn dispatch(&mut self, kernel_event: KernelEvent<'_>, heard: &mut HubEvents) {
+        let KernelEvent { watch, what, name } = kernel_event;
         if what.contains(ReadFlags::QUEUE_OVERFLOW) {
             heard.everything = true;
         } else if what.contains(ReadFlags::IGNORED) {
             if !self.removing.remove(&watch) {
-                self.ended(happening, heard);
+                self.ended(kernel_event, heard);
             }
         } else if !self.removing.contains(&watch) {
             let mut at = self.watches.get(&watch).copied();
@@ -54,9 +54,9 @@ impl WatchTree {
     }
 
     /// Handles the end of a watch by the kernel: the inode or its file system is gone.
-    fn ended(&mut self, happening: Happening<'_>, heard: &mut HubEvents) {
-        let ids: Vec<Id> = self.nodes_of(happening.watch).collect();
-        self.watches.remove(&happening.watch);
+    fn ended(&mut self, kernel_event: KernelEvent<'_>, heard: &mut HubEvents) {
+        let ids: Vec<Id> = self.nodes_of(kernel_event.watch).collect();
+        self.watches.remove(&kernel_event.watch);
         for id in ids {
             let node = &mut self.nodes[id];
             (node.watch, node.twin, node.has) = (None, None, WatchLevel::Nothing);
@@ -94,13 +94,13 @@ impl WatchTree {
         }
         for at in self.subscriptions.at(&self.nodes, id) {
             if at.scope == Scope::Entries {
-                self.tell(at.holder, heard);
+                self.notify(at.owner, heard);
             }
         }
         for tree in self.trees_around(id) {
             for at in self.subscriptions.at(&self.nodes, tree) {
                 if at.scope == Scope::Tree {
-                    self.tell(at.holder, heard);
+                    self.notify(at.owner, heard);
                 }
             }
         }
@@ -112,9 +112,9 @@ impl WatchTree {
             return;
         }
         for at in self.subscriptions.at(&self.nodes, id) {
-            match at.holder {
-                Holder::Subscriber(_) => self.tell(at.holder, heard),
-                Holder::Link(link) => self.touch(link, heard),
+            match at.owner {
+                SubscriptionOwner::Subscriber(_) => self.notify(at.owner, heard),
+                SubscriptionOwner::Link(link) => self.touch(link, heard),
             }
         }
         if let Some(parent) = self.nodes[id].parent {
@@ -122,8 +122,8 @@ impl WatchTree {
         }
     }
 
-    fn tell(&self, holder: Holder, heard: &mut HubEvents) {
-        if let Holder::Subscriber(subscriber) = holder {
+    fn notify(&self, owner: SubscriptionOwner, heard: &mut HubEvents) {
+        if let SubscriptionOwner::Subscriber(subscriber) = owner {
             heard.told.push(subscriber);
         }
     }
@@ -135,7 +135,7 @@ impl WatchTree {
             // The ends of watches may be among the lost events.
             self.removing.clear();
             heard.stale.clear();
-            self.look(Nodes::ROOT, &mut Vec::new(), heard);
+            self.rescan(Nodes::ROOT, &mut Vec::new(), heard);
         }
         while let Some(id) = heard.stale.pop() {
             if self.nodes.get(id).is_some() && heard.seen_stale.insert(id) {
@@ -147,15 +147,15 @@ impl WatchTree {
     /// Updates a stale name, and notifies the subscribers of it, of all paths below, and of links that lead there.
     fn renew(&mut self, id: Id, heard: &mut HubEvents) {
         let mut path = self.nodes.path(id);
-        self.look(id, &mut path, heard);
+        self.rescan(id, &mut path, heard);
         if self.nodes.get(id).is_none() {
             return;
         }
         for id in self.node_and_below(id) {
             for at in self.subscriptions.at(&self.nodes, id) {
-                match at.holder {
-                    Holder::Subscriber(_) => self.tell(at.holder, heard),
-                    Holder::Link(link) => heard.stale.push(link),
+                match at.owner {
+                    SubscriptionOwner::Subscriber(_) => self.notify(at.owner, heard),
+                    SubscriptionOwner::Link(link) => heard.stale.push(link),
                 }
             }
         }
@@ -170,7 +170,7 @@ impl WatchTree {
         let mut subscribers: Vec<Subscriber> = self.affected(id, &mut FxHashSet::default()).collect();
         for tree in self.trees_around(id) {
             for at in self.subscriptions.at(&self.nodes, tree).filter(|at| at.scope == Scope::Tree) {
-                if let Holder::Subscriber(subscriber) = at.holder {
+                if let SubscriptionOwner::Subscriber(subscriber) = at.owner {
                     subscribers.push(subscriber);
                 }
             }

@@ -11,7 +11,7 @@ use rustix::fs::inotify::Reader;
 use rustix::io::Errno;
 
 use super::hub_events::HubEvents;
-use super::kernel::{Happening, Kernel, WatchId};
+use super::kernel::{Kernel, KernelEvent, WatchId};
 use super::mounts::Mounts;
 use super::watch_tree::WatchTree;
 use super::{PathWatch, Subscriber, WatchCounts, WatchError, WatchEvent, WatchLost};
@@ -67,10 +67,10 @@ impl From<Errno> for StartError {
 ///
 /// The thread sleeps in the kernel until an event arrives. It ends when the hub is dropped, and then delivers no
 /// further events.
-pub struct Hub(Result<Listening, WatchError>);
+pub struct Hub(Result<RunningHub, WatchError>);
 
 /// State of a hub that works.
-struct Listening {
+struct RunningHub {
     map: Arc<Mutex<WatchTree>>,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -102,7 +102,7 @@ impl Hub {
         let ear = InotifyReader { kernel, stop: Arc::clone(&stop), map: Arc::clone(&map), mounts };
         let thread = thread::Builder::new().name("watch".to_owned()).stack_size(STACK);
         let thread = thread.spawn(move || ear.listen(&tell)).map_err(StartError::System)?;
-        Ok(Hub(Ok(Listening { map, stop, thread: Some(thread) })))
+        Ok(Hub(Ok(RunningHub { map, stop, thread: Some(thread) })))
     }
 
     /// Replaces the watched paths of a subscriber.
@@ -157,7 +157,7 @@ impl Hub {
     }
 }
 
-impl Drop for Listening {
+impl Drop for RunningHub {
     fn drop(&mut self) {
         // An eventfd whose counter is full is readable already.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
@@ -222,7 +222,7 @@ impl InotifyReader {
         loop {
             let heard = match self.wait() {
                 Ok(Woken::Stopped) => return,
-                Ok(Woken::Heard { are_mounts }) => self.hear(&mut reader, are_mounts),
+                Ok(Woken::Heard { are_mounts }) => self.dispatch_all(&mut reader, are_mounts),
                 Err(errno) => Err(errno),
             };
             match heard {
@@ -233,7 +233,7 @@ impl InotifyReader {
     }
 
     /// Handles all events of one read. It releases the lock before events are delivered.
-    fn hear(&mut self, reader: &mut Reader<'_, &OwnedFd>, are_mounts: bool) -> rustix::io::Result<HubEvents> {
+    fn dispatch_all(&mut self, reader: &mut Reader<'_, &OwnedFd>, are_mounts: bool) -> rustix::io::Result<HubEvents> {
         let mut heard = HubEvents::default();
         let mut map = lock(&self.map);
         if let Some(mounts) = self.mounts.as_mut().filter(|_| are_mounts) {
@@ -248,7 +248,7 @@ impl InotifyReader {
                 Err(errno) => return Err(errno),
             };
             let name = event.file_name().map(|name| name.to_bytes());
-            map.hear(Happening { watch: WatchId(event.wd()), what: event.events(), name }, &mut heard);
+            map.dispatch(KernelEvent { watch: WatchId(event.wd()), what: event.events(), name }, &mut heard);
             if reader.is_buffer_empty() {
                 break;
             }

@@ -29,7 +29,7 @@ pub(super) enum WatchLevel {
 
 /// Event of the kernel.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Happening<'a> {
+pub(super) struct KernelEvent<'a> {
     pub(super) watch: WatchId,
     pub(super) what: ReadFlags,
     pub(super) name: Option<&'a [u8]>,
@@ -109,7 +109,7 @@ impl Kernel {
     }
 
     /// Returns the object at a path.
-    pub(super) fn look(&self, path: &[u8]) -> Result<FoundObject, Refusal> {
+    pub(super) fn object_at(&self, path: &[u8]) -> Result<FoundObject, Refusal> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let found = rustix::fs::statx(CWD, named(path), flags, StatxFlags::TYPE | StatxFlags::NLINK)
             .map_err(|errno| Refusal::of(errno, path))?;

@@ -77,14 +77,14 @@ impl NonFileWatcher {
         self.start()
             .and_then(|()| self.register(subscriber, sources))
             .map_err(|error| lost(vec![subscriber], &error))?;
-        self.look(subscriber)
+        self.reread_pid_files(subscriber)
     }
 
     /// Reads the pid files of a subscriber again, because they may contain other numbers.
     ///
     /// # Errors
     /// The processes that cannot be watched, with the reason.
-    pub(crate) fn look(&self, subscriber: Subscriber) -> Result<(), WatchLost> {
+    pub(crate) fn reread_pid_files(&self, subscriber: Subscriber) -> Result<(), WatchLost> {
         let why = |error: io::Error| WatchError::Process(error.to_string());
         self.open(subscriber).map_err(|error| WatchLost { subscribers: vec![subscriber], why: why(error) })
     }
@@ -276,7 +276,7 @@ fn listen(registrations: &Arc<Mutex<Registrations>>, woken: &OwnedFd, notify: &N
         }
         let mut told = Vec::new();
         if let Some(socket) = socket.as_ref().filter(|_| rang[1]) {
-            match heard(socket, &mut buffer) {
+            match network_events(socket, &mut buffer) {
                 Ok(happened) => told.extend(lock(registrations).interested(&happened)),
                 // Events were lost, so that all subscribers are notified.
                 Err(_) => told.extend(lock(registrations).network.keys().copied()),
@@ -298,7 +298,7 @@ fn listen(registrations: &Arc<Mutex<Registrations>>, woken: &OwnedFd, notify: &N
 }
 
 /// Returns the network events that can be read now.
-fn heard(socket: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<Vec<Network>> {
+fn network_events(socket: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<Vec<Network>> {
     let mut happened = Vec::new();
     loop {
         let length = match recv(socket.as_fd(), &mut *buffer, RecvFlags::empty()) {
@@ -378,17 +378,17 @@ mod tests {
         assert_no_event(&mut watcher, &events);
         first.kill().unwrap();
         assert_eq!(events.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(7)]));
-        watcher.look(Subscriber(7)).unwrap();
+        watcher.reread_pid_files(Subscriber(7)).unwrap();
         // The process is a zombie, and its end has been reported once.
         assert_no_event(&mut watcher, &events);
         first.wait().unwrap();
         let mut second = begin();
-        watcher.look(Subscriber(7)).unwrap();
+        watcher.reread_pid_files(Subscriber(7)).unwrap();
         second.kill().unwrap();
         assert_eq!(events.recv_timeout(LONG).unwrap(), WatchEvent::Changed(vec![Subscriber(7)]));
         second.wait().unwrap();
         let mut third = begin();
-        watcher.look(Subscriber(7)).unwrap();
+        watcher.reread_pid_files(Subscriber(7)).unwrap();
         watcher.unwatch(Subscriber(7));
         third.kill().unwrap();
         third.wait().unwrap();
@@ -441,7 +441,7 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         for text in ["", "none", "-5", "0", "99999999999", "\u{0}", "4194304"] {
             std::fs::write(&file, text).unwrap();
-            watcher.look(Subscriber(1)).unwrap();
+            watcher.reread_pid_files(Subscriber(1)).unwrap();
         }
         assert!(lock(&watcher.registrations).processes.is_empty());
         assert_no_event(&mut watcher, &events);

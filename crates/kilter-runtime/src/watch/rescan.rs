@@ -10,7 +10,7 @@ use super::hub_events::HubEvents;
 use super::kernel::{FoundKind, FoundObject, Refusal, WatchId, WatchLevel, named};
 use super::link::targets;
 use super::slab::Id;
-use super::subscriptions::Holder;
+use super::subscriptions::SubscriptionOwner;
 use super::watch_tree::WatchTree;
 use super::{Scope, WatchError};
 
@@ -22,7 +22,7 @@ const MOST_LINKS: u32 = 40;
 const MOST_LEVELS: usize = 256;
 
 /// Result for a path, with the reason if a needed watch failed.
-struct Look {
+struct ScanResult {
     seen: SeenKind,
     refused: Option<WatchError>,
 }
@@ -60,7 +60,7 @@ impl WatchTree {
         }
         self.push_name(id, &mut path);
         if scope == Scope::Tree {
-            self.look(id, &mut path, heard);
+            self.rescan(id, &mut path, heard);
         } else {
             refused = refused.or(self.look_at(id, &path, heard).refused);
         }
@@ -75,8 +75,8 @@ impl WatchTree {
     }
 
     /// Updates a path and all nodes below it. Subscribers that a failed watch affects are reported as lost.
-    pub(super) fn look(&mut self, id: Id, path: &mut Vec<u8>, heard: &mut HubEvents) {
-        let Look { seen, refused } = self.look_at(id, path, heard);
+    pub(super) fn rescan(&mut self, id: Id, path: &mut Vec<u8>, heard: &mut HubEvents) {
+        let ScanResult { seen, refused } = self.look_at(id, path, heard);
         if let Some(why) = refused {
             self.lose(id, why, heard);
         } else if seen != SeenKind::End && self.is_covered(id) {
@@ -92,7 +92,7 @@ impl WatchTree {
             } else {
                 let length = path.len();
                 self.push_name(child, path);
-                self.look(child, path, heard);
+                self.rescan(child, path, heard);
                 path.truncate(length);
             }
         }
@@ -102,13 +102,13 @@ impl WatchTree {
     }
 
     /// Updates one path, and watches the object as far as needed.
-    fn look_at(&mut self, id: Id, path: &[u8], heard: &mut HubEvents) -> Look {
-        let found = match self.kernel.look(path) {
+    fn look_at(&mut self, id: Id, path: &[u8], heard: &mut HubEvents) -> ScanResult {
+        let found = match self.kernel.object_at(path) {
             Ok(found) => found,
             Err(refusal) => {
                 self.release(id);
                 self.forget_link(id);
-                return Look { seen: SeenKind::End, refused: refusal.why() };
+                return ScanResult { seen: SeenKind::End, refused: refusal.why() };
             }
         };
         if found.kind == FoundKind::Link {
@@ -122,7 +122,7 @@ impl WatchTree {
         let refused = match self.watch_found(id, found, path) {
             None => {
                 self.release(id);
-                return Look { seen: SeenKind::End, refused: None };
+                return ScanResult { seen: SeenKind::End, refused: None };
             }
             Some(Ok(watch)) => self.bind(id, watch).err(),
             Some(Err(refusal)) => {
@@ -130,7 +130,7 @@ impl WatchTree {
                 let refused = refusal.why();
                 if refused.is_none() {
                     // A link without a target, or to a file; or the object is gone, which is an event.
-                    return Look { seen: SeenKind::End, refused };
+                    return ScanResult { seen: SeenKind::End, refused };
                 }
                 refused
             }
@@ -140,7 +140,7 @@ impl WatchTree {
             FoundKind::Link => SeenKind::Way,
             FoundKind::Other => SeenKind::End,
         };
-        Look { seen, refused }
+        ScanResult { seen, refused }
     }
 
     /// Adds the kernel watch for an object, if one is needed.
@@ -171,7 +171,7 @@ impl WatchTree {
             return;
         }
         let nodes: Vec<Id> = targets.iter().filter_map(|target| self.place(named(target))).collect();
-        let new = nodes.iter().map(|node| self.attach(*node, Holder::Link(id), Scope::This)).collect();
+        let new = nodes.iter().map(|node| self.attach(*node, SubscriptionOwner::Link(id), Scope::This)).collect();
         let old = self.links.insert(id, new);
         self.following += 1;
         for node in nodes {

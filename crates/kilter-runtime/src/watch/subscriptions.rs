@@ -8,7 +8,7 @@ use super::{Scope, Subscriber};
 
 /// Owner of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holder {
+pub(super) enum SubscriptionOwner {
     /// A subscriber of the hub.
     Subscriber(Subscriber),
     /// A node that is a symbolic link, whose target is here.
@@ -18,7 +18,7 @@ pub(super) enum Holder {
 /// Subscription to one path. It is in two lists: that of its node, and that of its subscriber.
 pub(super) struct Subscription {
     pub(super) node: Id,
-    pub(super) holder: Holder,
+    pub(super) owner: SubscriptionOwner,
     pub(super) scope: Scope,
     next: Option<Id>,
     previous: Option<Id>,
@@ -52,18 +52,18 @@ impl Subscriptions {
         &self.slab[id]
     }
 
-    pub(super) fn add(&mut self, nodes: &mut Nodes, node: Id, holder: Holder, scope: Scope) -> Id {
+    pub(super) fn add(&mut self, nodes: &mut Nodes, node: Id, owner: SubscriptionOwner, scope: Scope) -> Id {
         let next = nodes[node].first_subscription;
-        let next_of_subscriber = match holder {
-            Holder::Subscriber(subscriber) => self.first.get(&subscriber).copied(),
-            Holder::Link(_) => None,
+        let next_of_subscriber = match owner {
+            SubscriptionOwner::Subscriber(subscriber) => self.first.get(&subscriber).copied(),
+            SubscriptionOwner::Link(_) => None,
         };
-        let id = self.slab.insert(Subscription { node, holder, scope, next, previous: None, next_of_subscriber });
+        let id = self.slab.insert(Subscription { node, owner, scope, next, previous: None, next_of_subscriber });
         if let Some(next) = next {
             self.slab[next].previous = Some(id);
         }
         nodes[node].first_subscription = Some(id);
-        if let Holder::Subscriber(subscriber) = holder {
+        if let SubscriptionOwner::Subscriber(subscriber) = owner {
             self.first.insert(subscriber, id);
         }
         id

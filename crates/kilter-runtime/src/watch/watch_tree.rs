@@ -10,7 +10,7 @@ use super::kernel::{Kernel, WatchId, WatchLevel, named};
 use super::link::names;
 use super::nodes::Nodes;
 use super::slab::Id;
-use super::subscriptions::{Holder, Subscriptions};
+use super::subscriptions::{SubscriptionOwner, Subscriptions};
 use super::{PathWatch, Scope, Subscriber, WatchCounts, WatchError, WatchLost};
 
 /// Paths, subscriptions and watches.
@@ -71,7 +71,7 @@ impl WatchTree {
                 heard.lost.push(WatchLost { subscribers: vec![subscriber], why: WatchError::Path(path) });
                 continue;
             };
-            self.attach(node, Holder::Subscriber(subscriber), scope);
+            self.attach(node, SubscriptionOwner::Subscriber(subscriber), scope);
             if let Err(why) = self.look_down_to(node, scope, heard) {
                 heard.lost.push(WatchLost { subscribers: vec![subscriber], why });
             }
@@ -108,7 +108,7 @@ impl WatchTree {
     }
 
     /// Adds a subscription, and the needed watch levels.
-    pub(super) fn attach(&mut self, node: Id, holder: Holder, scope: Scope) -> Id {
+    pub(super) fn attach(&mut self, node: Id, owner: SubscriptionOwner, scope: Scope) -> Id {
         if let Some(parent) = self.nodes[node].parent {
             self.raise(parent, WatchLevel::Content);
         }
@@ -119,7 +119,7 @@ impl WatchTree {
             self.nodes[node].trees += 1;
             self.trees += 1;
         }
-        self.subscriptions.add(&mut self.nodes, node, holder, scope)
+        self.subscriptions.add(&mut self.nodes, node, owner, scope)
     }
 
     /// Raises the needed watch level of a directory.
@@ -307,9 +307,9 @@ impl WatchTree {
                 }
                 open.extend(self.nodes.children(id));
                 for at in self.subscriptions.at(&self.nodes, id) {
-                    match at.holder {
-                        Holder::Subscriber(subscriber) => found.push(subscriber),
-                        Holder::Link(link) => open.push(link),
+                    match at.owner {
+                        SubscriptionOwner::Subscriber(subscriber) => found.push(subscriber),
+                        SubscriptionOwner::Link(link) => open.push(link),
                     }
                 }
             }

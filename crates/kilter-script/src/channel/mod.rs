@@ -22,7 +22,7 @@ const UNCHECKED: usize = 1 << 20;
 
 /// A message: `[name, key, data]` (mold, "channel3 protocol").
 ///
-/// The message is stored unchanged, with any key. [`Message::said`] interprets it.
+/// The message is stored unchanged, with any key. [`Message::event`] interprets it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// Name of the child that the message is about. None for the process that wrote it.
@@ -104,7 +104,7 @@ impl Message {
     }
 
     /// Interprets the message.
-    pub fn said(&self) -> ChannelEvent {
+    pub fn event(&self) -> ChannelEvent {
         let said = match self.key_text().as_str() {
             "stdin" | "0" => part(0, &self.data),
             "stdout" | "1" => part(1, &self.data),

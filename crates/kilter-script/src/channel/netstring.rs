@@ -96,7 +96,7 @@ impl<T> Decoder<T> {
     /// Handles the end of the stream. An incomplete message counts as damage.
     pub(super) fn end(&mut self, give: &mut dyn FnMut(Frame<T>)) {
         self.scan(true, give);
-        self.tell(give);
+        self.emit(give);
     }
 
     fn scan(&mut self, is_end: bool, give: &mut dyn FnMut(Frame<T>)) {
@@ -105,7 +105,7 @@ impl<T> Decoder<T> {
         while at < held.len() {
             match self.start(&held[at..]) {
                 Start::Message(message, length) => {
-                    self.tell(give);
+                    self.emit(give);
                     give(Frame::Message(message));
                     at += length;
                 }
@@ -166,11 +166,11 @@ impl<T> Decoder<T> {
             self.stretch = STRETCH.max(declared_len(&self.sample).unwrap_or(0));
         }
         if self.skipped >= STRETCH && self.skipped == self.stretch {
-            self.tell(give);
+            self.emit(give);
         }
     }
 
-    fn tell(&mut self, give: &mut dyn FnMut(Frame<T>)) {
+    fn emit(&mut self, give: &mut dyn FnMut(Frame<T>)) {
         if self.skipped > 0 {
             let text = beginning(String::from_utf8_lossy(&self.sample).trim_end(), SAMPLE);
             give(Frame::Damage(Garbage { at: self.skipped_at, bytes: self.skipped, beginning: text.to_string() }));

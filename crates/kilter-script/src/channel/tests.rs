@@ -33,7 +33,7 @@ fn specification_netstring_round_trips() {
     let [Frame::Message(message)] = frames.as_slice() else { panic!("{frames:?}") };
     assert_eq!((message.name.as_deref(), message.key_text().as_str()), (Some("jim"), "stdout"));
     let bytes = b"This is a line of stdout\n".to_vec();
-    assert_eq!(message.said(), ChannelEvent::Stream { descriptor: 1, bytes });
+    assert_eq!(message.event(), ChannelEvent::Stream { descriptor: 1, bytes });
     assert_eq!(message.to_netstring(), TEXT);
     let written = Message::part("stdout", b"This is a line of stdout\n").of_child("jim");
     assert_eq!(written.to_netstring(), TEXT);
@@ -41,14 +41,14 @@ fn specification_netstring_round_trips() {
 
 #[test]
 fn specified_keys_are_parsed() {
-    let said = |text: &str| one(text).said();
+    let event = |text: &str| one(text).event();
     assert_eq!(
-        said(r#"["jim", "stdout", {"line": "this is a line\n"}]"#),
+        event(r#"["jim", "stdout", {"line": "this is a line\n"}]"#),
         ChannelEvent::Stream { descriptor: 1, bytes: b"this is a line\n".to_vec() }
     );
     for encoding in ["b64", "base64"] {
         assert_eq!(
-            said(&format!(r#"["joe", "stderr", {{"line": "AAH/\n", "encoding": "{encoding}"}}]"#)),
+            event(&format!(r#"["joe", "stderr", {{"line": "AAH/\n", "encoding": "{encoding}"}}]"#)),
             ChannelEvent::Stream { descriptor: 2, bytes: vec![0, 1, 255] }
         );
     }
@@ -60,21 +60,21 @@ fn specified_keys_are_parsed() {
         user: Some("joe".into()),
         group: Some("joe".into()),
     };
-    assert_eq!(said(text), ChannelEvent::Spawn(spawn));
+    assert_eq!(event(text), ChannelEvent::Spawn(spawn));
     assert_eq!(one(text).data["env"]["FOO"], "something");
-    assert_eq!(said(r#"["newchild", "exitcode", 3]"#), ChannelEvent::ExitCode(3));
+    assert_eq!(event(r#"["newchild", "exitcode", 3]"#), ChannelEvent::ExitCode(3));
 }
 
 #[test]
 fn keys_of_the_reference_implementation_are_parsed() {
-    let said = |text: &str| one(text).said();
-    assert_eq!(said(r#"[null, 0, {"line": "x"}]"#), ChannelEvent::Stream { descriptor: 0, bytes: b"x".to_vec() });
+    let event = |text: &str| one(text).event();
+    assert_eq!(event(r#"[null, 0, {"line": "x"}]"#), ChannelEvent::Stream { descriptor: 0, bytes: b"x".to_vec() });
     assert_eq!(
-        said(r#"[null, "exit", {"code": null, "signal": 9}]"#),
+        event(r#"[null, "exit", {"code": null, "signal": 9}]"#),
         ChannelEvent::Exit { code: None, signal: Some(9) }
     );
     let text = r#"[null, "spawn", {"executable": "/bin/cat", "path": "/tmp", "uid": 7, "gid": 8, "usePTY": true}]"#;
-    let ChannelEvent::Spawn(spawn) = said(text) else { panic!() };
+    let ChannelEvent::Spawn(spawn) = event(text) else { panic!() };
     assert_eq!((spawn.path.as_deref(), spawn.user.as_deref()), (Some("/bin/cat"), Some("7")));
 }
 
@@ -89,7 +89,7 @@ fn unknown_keys_and_data_of_another_form_are_kept_as_they_are() {
         r#"["a", "exitcode", "three"]"#,
         r#"["a", "spawn", []]"#,
     ] {
-        assert_eq!(one(text).said(), ChannelEvent::Other, "{text}");
+        assert_eq!(one(text).event(), ChannelEvent::Other, "{text}");
         let netstring = one(text).to_netstring();
         assert_eq!(all(&netstring), [Frame::Message(one(text))]);
         assert_eq!(netstring, netstring::encode(text.as_bytes()), "nothing is written in another way");
@@ -101,7 +101,7 @@ fn binary_data_round_trips_as_base64() {
     for bytes in [&b"\xff\x00\x80"[..], b"", "\u{e9}\n".as_bytes(), b"a\0b"] {
         let message = Message::part("stderr", bytes);
         assert_eq!(
-            messages(&all(&message.to_netstring()))[0].said(),
+            messages(&all(&message.to_netstring()))[0].event(),
             ChannelEvent::Stream { descriptor: 2, bytes: bytes.into() }
         );
     }

@@ -204,11 +204,11 @@ pub(crate) fn line(text: &str) -> EcoString {
 }
 
 /// Maximum length of a failure message of a script, in characters.
-const SAID: usize = 800;
+const MAX_MESSAGE_CHARS: usize = 800;
 
 /// Returns a message of a script, truncated if it is long. Replaces control characters except line breaks.
-pub(crate) fn said(text: &str) -> EcoString {
-    cut(text, SAID, |c| c.is_control() && c != '\n')
+pub(crate) fn message_text(text: &str) -> EcoString {
+    cut(text, MAX_MESSAGE_CHARS, |c| c.is_control() && c != '\n')
 }
 
 fn cut(text: &str, count: usize, is_hidden: impl Fn(char) -> bool) -> EcoString {

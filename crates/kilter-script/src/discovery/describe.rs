@@ -28,7 +28,7 @@ const MAX_METADATA_BYTES: usize = 1 << 20;
 const MAX_REPORTED_FAULTS: usize = 5;
 
 /// Reads the metadata of a script, with warnings. All scripts share `watch`.
-pub(super) fn look(
+pub(super) fn read_metadata(
     candidate: &ExecutableFile,
     cache: Option<&Path>,
     surroundings: &Arc<ScriptEnvironment>,

@@ -52,14 +52,14 @@ pub struct FoundScript {
 
 impl Found {
     /// Searches directories. See [`Scripts::find`](crate::Scripts::find).
-    pub fn look(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<ScriptEnvironment>) -> Found {
+    pub fn search(directories: &[PathBuf], cache: Option<&Path>, surroundings: &Arc<ScriptEnvironment>) -> Found {
         let mut notes = Vec::new();
         let mut candidates: Vec<ExecutableFile> = Vec::new();
         for directory in directories {
             candidate::collect(directory, &surroundings.trust, &mut candidates, &mut notes);
         }
         let watch = ConfinementReporter::default();
-        let look = |candidate: &ExecutableFile| describe::look(candidate, cache, surroundings, &watch);
+        let look = |candidate: &ExecutableFile| describe::read_metadata(candidate, cache, surroundings, &watch);
         let scripts = parallel_map(&candidates, DESCRIBING, look);
         Found { scripts, notes }
     }
@@ -70,7 +70,10 @@ impl Found {
             Err(why) => Found { scripts: Vec::new(), notes: vec![Note::warning(file, why)] },
             Ok(candidate) => {
                 let watch = ConfinementReporter::default();
-                Found { scripts: vec![describe::look(&candidate, None, surroundings, &watch)], notes: Vec::new() }
+                Found {
+                    scripts: vec![describe::read_metadata(&candidate, None, surroundings, &watch)],
+                    notes: Vec::new(),
+                }
             }
         }
     }

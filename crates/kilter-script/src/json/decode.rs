@@ -5,7 +5,8 @@ use kilter_model::{AttributeName, Attributes, from_json};
 use serde_json::{Map, Value as Json};
 
 use crate::convention::{
-    AttributeChange, ChangeReport, ErrorKind, ProtocolError, Record, RecordError, attribute_name, beginning, said,
+    AttributeChange, ChangeReport, ErrorKind, ProtocolError, Record, RecordError, attribute_name, beginning,
+    message_text,
 };
 
 /// Parses the resources of a reply to `get`.
@@ -25,7 +26,7 @@ fn record(entry: &Json, at: usize) -> Result<Record, ProtocolError> {
     for (key, value) in entry {
         match key.as_str() {
             "name" => {}
-            "error" => error = Some(told(value, &eco_format!("resources[{at}].error"))?),
+            "error" => error = Some(parse_error(value, &eco_format!("resources[{at}].error"))?),
             key => attributes.push(AttributeName::from(key), from_json(value)),
         }
     }
@@ -51,7 +52,7 @@ pub(super) fn changes(json: &Json) -> Result<ChangeReport, ProtocolError> {
         for (key, value) in entry.iter().filter(|(key, _)| *key != "name") {
             let place = eco_format!("changes[{at}].{key}");
             match key.as_str() {
-                "error" if is_error(value) => report.errors.push((name.clone(), told(value, &place)?)),
+                "error" if is_error(value) => report.errors.push((name.clone(), parse_error(value, &place)?)),
                 key => {
                     attribute_name(key).map_err(|why| shape(&place, &why))?;
                     report.changes.push(change(&name, key, value, &place)?);
@@ -84,7 +85,7 @@ fn reply(json: &Json) -> Result<&Map<String, Json>, ProtocolError> {
     match reply.get("error") {
         None => Ok(reply),
         Some(error) => {
-            let RecordError { kind, message } = told(error, "error")?;
+            let RecordError { kind, message } = parse_error(error, "error")?;
             Err(ProtocolError::Reported { kind, message })
         }
     }
@@ -103,7 +104,7 @@ fn named<'j>(entry: &'j Json, list: &str, at: usize) -> Result<(&'j Map<String, 
 }
 
 /// Parses an error: `{"message": …, "kind": …}`. A message may be a list of lines.
-fn told(error: &Json, place: &str) -> Result<RecordError, ProtocolError> {
+fn parse_error(error: &Json, place: &str) -> Result<RecordError, ProtocolError> {
     let Json::Object(error) = error else { return Err(expected(place, "an object with `message` and `kind`", error)) };
     let mut message: EcoString = match error.get("message") {
         None | Some(Json::Null) => "it failed without a reason".into(),
@@ -124,7 +125,7 @@ fn told(error: &Json, place: &str) -> Result<RecordError, ProtocolError> {
     if kind == ErrorKind::Forbidden {
         message = eco_format!("forbidden: {message}");
     }
-    Ok(RecordError { kind, message: said(&message) })
+    Ok(RecordError { kind, message: message_text(&message) })
 }
 
 fn shape(at: &str, why: &str) -> ProtocolError {

@@ -17,13 +17,13 @@ pub(crate) fn listener() -> LineParser {
         if line.trim().is_empty() {
             return Ok(WatchLine::Nothing);
         }
-        let heard = heard(line).filter(|heard| watches || *heard == WatchLine::Watching);
+        let heard = parse_line(line).filter(|heard| watches || *heard == WatchLine::Watching);
         watches |= heard.is_some();
         heard.ok_or_else(|| ProtocolError::line(number, line, EXPECTED))
     })
 }
 
-fn heard(line: &str) -> Option<WatchLine> {
+fn parse_line(line: &str) -> Option<WatchLine> {
     let Json::Object(said) = serde_json::from_str(line).ok()? else { return None };
     match (said.get("watching"), said.get("changed")) {
         (Some(Json::Bool(true)), None) => Some(WatchLine::Watching),

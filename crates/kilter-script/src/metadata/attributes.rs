@@ -69,7 +69,7 @@ fn attribute(
     attribute.desc = value.get("desc").and_then(Node::text).cloned().unwrap_or_default();
     attribute.data_type = data_type(value, reader);
     attribute.behaviour = behaviour(value, reader);
-    attribute.required = value.get("required").is_some_and(|node| reader.truth("required", node));
+    attribute.required = value.get("required").is_some_and(|node| reader.get_bool("required", node));
     attribute.default = value.get("default").map(|node| default(&attribute.data_type, node));
     if attribute.default.is_none() && tells_presence(&attribute) {
         attribute.default = Some("present".into());

@@ -17,7 +17,7 @@ pub(super) enum Joined {
 
 /// Reads a condition: a boolean, a clause, a list of clauses, or `{commands: [NAME, not OTHER]}`.
 pub(super) fn read(key: &str, node: &Node, joined: Joined, reader: &mut MetadataReader) -> Condition {
-    if let Some(truth) = node.truth() {
+    if let Some(truth) = node.as_bool() {
         return Condition::Constant(truth);
     }
     let clauses = match &node.kind {
@@ -46,7 +46,7 @@ pub(super) fn read(key: &str, node: &Node, joined: Joined, reader: &mut Metadata
 const EXAMPLE: &str = "such as commands: [apt-get, not dnf]";
 
 fn clause(key: &str, node: &Node, reader: &mut MetadataReader) -> Option<Clause> {
-    if let (Some(truth), YamlKind::Scalar { .. }) = (node.truth(), &node.kind) {
+    if let (Some(truth), YamlKind::Scalar { .. }) = (node.as_bool(), &node.kind) {
         return Clause::parse(if truth { "true" } else { "false" }).ok();
     }
     let Some(text) = node.text().filter(|_| !node.is_null()) else {

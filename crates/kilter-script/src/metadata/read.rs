@@ -79,8 +79,8 @@ impl MetadataReader {
         self.warnings.push(Fault::new(node.at, message));
     }
 
-    pub(super) fn truth(&mut self, key: &str, node: &Node) -> bool {
-        let truth = node.truth();
+    pub(super) fn get_bool(&mut self, key: &str, node: &Node) -> bool {
+        let truth = node.as_bool();
         if truth.is_none() {
             self.fault(node, eco_format!("`{key}` is true or false, not {}", node.what()));
         }
@@ -160,9 +160,9 @@ pub(super) fn of_provider(provider: &Node, stem: &str, reader: &mut MetadataRead
         }
     };
     let default = provider.get("default").map(|node| conditions::read("default", node, Joined::Or, reader));
-    let noop_safe = provider.get("noop_safe").is_some_and(|node| reader.truth("noop_safe", node));
-    let confine = provider.get("confine").is_none_or(|node| reader.truth("confine", node));
-    let parallel = provider.get("parallel").is_some_and(|node| reader.truth("parallel", node));
+    let noop_safe = provider.get("noop_safe").is_some_and(|node| reader.get_bool("noop_safe", node));
+    let confine = provider.get("confine").is_none_or(|node| reader.get_bool("confine", node));
+    let parallel = provider.get("parallel").is_some_and(|node| reader.get_bool("parallel", node));
     let timeout = provider.get("timeout").and_then(|node| timeout(node, reader));
     let output = provider.get("output").and_then(|node| output(node, reader));
     let refresh = match convention {
@@ -274,7 +274,7 @@ fn of_mold(
     refresh: Option<&EcoString>,
     reader: &mut MetadataReader,
 ) -> TypeSchema {
-    let is_open = provider.get("open").map(|node| reader.truth("open", node));
+    let is_open = provider.get("open").map(|node| reader.get_bool("open", node));
     let key = schema.namevars().next().map(|key| key.name.text().clone()).unwrap_or_default();
     let schema = mold::complete(schema, &key, refresh);
     let is_open = is_open.unwrap_or_else(|| provider.get("attributes").is_none());

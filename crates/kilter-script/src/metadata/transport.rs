@@ -65,7 +65,7 @@ impl TransportMetadata {
         reader.extra(&root, &DOCUMENT_KEYS);
         reader.extra(transport, &KEYS);
         let schema = schema(transport, stem, &mut reader);
-        let confine = transport.get("confine").is_none_or(|node| reader.truth("confine", node));
+        let confine = transport.get("confine").is_none_or(|node| reader.get_bool("confine", node));
         let timeout = transport.get("timeout").and_then(|node| read::timeout(node, &mut reader));
         let provider = |metadata: Metadata| Metadata {
             transport: Some(schema.name.clone()),
@@ -125,7 +125,7 @@ fn info_key(key: &Node, value: &Node, reader: &mut MetadataReader) -> AttributeS
     reader.extra(value, &INFO_KEYS);
     schema.desc = value.get("desc").and_then(Node::text).cloned().unwrap_or_default();
     schema.data_type = data_type(value, reader);
-    let is_sensitive = value.get("sensitive").is_some_and(|node| reader.truth("sensitive", node));
+    let is_sensitive = value.get("sensitive").is_some_and(|node| reader.get_bool("sensitive", node));
     if is_sensitive && !schema.data_type.may_hold_secrets() {
         schema.data_type = sensitive(schema.data_type);
     }
@@ -140,7 +140,7 @@ fn info_key(key: &Node, value: &Node, reader: &mut MetadataReader) -> AttributeS
         reader.fault(node, eco_format!("the default of `{name}` does not match its type {expected}"));
     }
     schema.required = match value.get("required") {
-        Some(node) => reader.truth("required", node),
+        Some(node) => reader.get_bool("required", node),
         None => schema.default.is_none() && schema.data_type.check(&Value::Undef).is_err(),
     };
     schema

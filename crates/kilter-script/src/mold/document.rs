@@ -47,7 +47,7 @@ pub(super) fn state(
 ) -> Result<(State, Vec<EcoString>), MoldCause> {
     let entries = checked(kind, name, document)?;
     if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
-        return Err(MoldCause::Reported(said(error)));
+        return Err(MoldCause::Reported(error_text(error)));
     }
     let exists = match entries.get(EXISTS) {
         None => true,
@@ -96,7 +96,7 @@ pub(super) fn state(
 pub(super) fn changed(kind: &Metadata, name: &str, document: &Json) -> Result<Vec<Difference>, MoldCause> {
     let entries = checked(kind, name, document)?;
     if let Some(error) = entries.get("error").filter(|_| kind.schema.find("error").is_none()) {
-        return Err(MoldCause::Reported(said(error)));
+        return Err(MoldCause::Reported(error_text(error)));
     }
     let Some(changed) = entries.get("changed").filter(|_| kind.schema.find("changed").is_none()) else {
         return Ok(Vec::new());
@@ -124,7 +124,7 @@ fn checked<'d>(
     Ok(entries)
 }
 
-fn said(error: &Json) -> EcoString {
+fn error_text(error: &Json) -> EcoString {
     match error {
         Json::String(text) => beginning(text, 400),
         other => beginning(&other.to_string(), 400),

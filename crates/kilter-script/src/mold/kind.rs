@@ -70,9 +70,9 @@ pub(super) fn read(name: &EcoString, text: &str) -> Result<Metadata, Vec<EcoStri
     let words = rest.words("actions");
     let is_action_refresh = words.as_ref().is_some_and(|words| words.iter().any(|word| word == REFRESH));
     let refresh = rest.word(REFRESH).or_else(|| is_action_refresh.then(|| REFRESH.into()));
-    let default = rest.truth("default");
-    let is_open = rest.truth("open").unwrap_or(is_open);
-    let parallel = rest.truth("parallel").unwrap_or(false);
+    let default = rest.get_bool("default");
+    let is_open = rest.get_bool("open").unwrap_or(is_open);
+    let parallel = rest.get_bool("parallel").unwrap_or(false);
     let manner = rest.manner();
     let (identities, watches) = (rest.entries.shift_remove("identities"), rest.entries.shift_remove("watches"));
     let owns = rest.entries.shift_remove("owns");
@@ -189,7 +189,7 @@ impl MoldKeys<'_> {
         })
     }
 
-    fn truth(&mut self, key: &str) -> Option<bool> {
+    fn get_bool(&mut self, key: &str) -> Option<bool> {
         self.take(key, "true or false", |value| match value {
             Value::Boolean(truth) => Some(*truth),
             _ => None,
@@ -202,7 +202,7 @@ impl MoldKeys<'_> {
             u64::try_from(seconds).ok().map(Duration::from_secs)
         });
         let output = self.take("output", "a number of MiB from 1 to 1024", metadata::mebibytes);
-        ScriptMetadata { is_confined: self.truth("confine").unwrap_or(true), timeout, output }
+        ScriptMetadata { is_confined: self.get_bool("confine").unwrap_or(true), timeout, output }
     }
 }
 

@@ -101,7 +101,7 @@ impl<'a> EventRecorder<'a> {
         let Some(held) = self.held.take() else { return };
         let seal = seal.filter(|seal| can_search(seal, held.bytes.get()));
         for kept in held.kept.into_inner() {
-            self.tell(match (seal, kept) {
+            self.send(match (seal, kept) {
                 (Some(seal), HeldMessage::OfScript(message)) => {
                     self.tell_said(hidden(seal, message));
                     continue;
@@ -117,7 +117,7 @@ impl<'a> EventRecorder<'a> {
             });
         }
         if held.dropped.get() > 0 {
-            self.tell(Message::new("damaged", json!({ "bytes": held.dropped.get(), "line": REDACTED })));
+            self.send(Message::new("damaged", json!({ "bytes": held.dropped.get(), "line": REDACTED })));
         }
     }
 
@@ -129,7 +129,7 @@ impl<'a> EventRecorder<'a> {
                 self.channel(event)
             }
             _ if !self.historian.is_listening() => {}
-            Event::Spawned { pid, .. } => self.tell(Message::new("spawn", spawn(self.invocation, *pid))),
+            Event::Spawned { pid, .. } => self.send(Message::new("spawn", spawn(self.invocation, *pid))),
             Event::StdinWritten { bytes } => self.input(bytes),
             Event::Chunk { stream, bytes } => {
                 let lines = self.parts(*stream).0.feed(bytes);
@@ -142,7 +142,7 @@ impl<'a> EventRecorder<'a> {
             Event::Exited { status, .. } => {
                 let rest = self.stdin.end();
                 rest.iter().for_each(|line| self.line("stdin", line));
-                self.tell(exit(*status));
+                self.send(exit(*status));
             }
             _ => {}
         }
@@ -190,11 +190,11 @@ impl<'a> EventRecorder<'a> {
     }
 
     fn line(&self, key: &str, part: &RecordPart) {
-        self.tell(Message::part(key, &hidden_part(self.seal, part)));
+        self.send(Message::part(key, &hidden_part(self.seal, part)));
     }
 
     fn part(&self, key: &str, bytes: &[u8]) {
-        self.tell(Message::part(key, &hidden_bytes(self.seal, bytes)));
+        self.send(Message::part(key, &hidden_bytes(self.seal, bytes)));
     }
 
     fn frame(&mut self, frame: Frame<Message>) {
@@ -217,7 +217,7 @@ impl<'a> EventRecorder<'a> {
         }
     }
 
-    fn tell(&self, message: Message) {
+    fn send(&self, message: Message) {
         match &self.held {
             None => self.historian.record(&message.of_child(self.name)),
             Some(held) => held.take(HeldMessage::OfRunner(message)),
@@ -232,7 +232,7 @@ impl<'a> EventRecorder<'a> {
                     let name = message.name.as_ref().map_or(Json::Null, |name| name.as_str().into());
                     messages.borrow_mut().push(json!([name, message.key, message.data]));
                 }
-                self.tell(message);
+                self.send(message);
             }
             Some(held) => held.take(HeldMessage::OfScript(message)),
         }
@@ -307,7 +307,7 @@ fn hidden_part(seal: &Redactor, part: &RecordPart) -> Vec<u8> {
 
 /// Redacts the secrets in a message of the script.
 fn hidden(seal: &Redactor, mut message: Message) -> Message {
-    if let (ChannelEvent::Stream { bytes, .. }, true) = (message.said(), message.data.get("encoding").is_some()) {
+    if let (ChannelEvent::Stream { bytes, .. }, true) = (message.event(), message.data.get("encoding").is_some()) {
         let told = hidden_bytes(seal, &bytes);
         if told != bytes {
             message.data = Message::part("", &told).data;

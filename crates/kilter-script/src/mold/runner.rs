@@ -74,7 +74,7 @@ impl ActorCall<'_> {
     }
 
     /// Returns the secrets in the output of the script. None if they cannot be determined.
-    fn told(&self, finished: &Output) -> Option<Redactor> {
+    fn secrets_in_output(&self, finished: &Output) -> Option<Redactor> {
         let text = finished.stdout.text();
         // Lines for people are not a document.
         let begins = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
@@ -89,7 +89,7 @@ impl ActorCall<'_> {
 
     /// Returns the secrets in the call and its answer. None if they cannot be determined.
     pub(super) fn secrets(&self, finished: &Output) -> Option<Redactor> {
-        self.told(finished).map(|told| self.given().and(told))
+        self.secrets_in_output(finished).map(|told| self.given().and(told))
     }
 
     /// Adds the outputs to a record for the history. The answer of a query is no part of it.
@@ -150,15 +150,15 @@ impl Runner {
         let name = format!("{}#{number}", call.role);
         let seal = call.given();
         let told = call.input.filter(|input| input.holds_sensitive()).map(|input| line(&to_json(input)));
-        let tell = |level: Level, message: &str| cx.log(level, call.about.0, call.about.1, message);
+        let log_now = |level: Level, message: &str| cx.log(level, call.about.0, call.about.1, message);
         let (tells_secrets, held) = (call.tells_secrets(), BufferedLines::default());
         let log = |level: Level, message: &str| match (seal.redact(message.into()), tells_secrets) {
             (message, true) => held.hold(level, message),
-            (message, false) => tell(level, &message),
+            (message, false) => log_now(level, &message),
         };
         // kilter's own remarks contain no secrets of the answer, so they are logged immediately. They may be
         // the only message.
-        let remark = |level: Level, message: &str| tell(level, &seal.redact(message.into()));
+        let remark = |level: Level, message: &str| log_now(level, &seal.redact(message.into()));
         let warn = |why: &str| remark(Level::Warning, why);
         let invocation =
             self.surroundings.keeping(self.surroundings.introducing(self.invocation(call)), &call.keeps, warn);
@@ -187,11 +187,11 @@ impl Runner {
         });
         let finished = finished.map_err(|error| {
             recorder.release(Some(&Redactor::default()));
-            held.tell(Some(&Redactor::default()), &tell);
+            held.log(Some(&Redactor::default()), &log_now);
             cx.record_process(process_record(&invocation, Err(&error), begun.elapsed()).redacted(&seal));
             call.error(MoldCause::NotStarted(error), None)
         })?;
-        let found = call.told(&finished);
+        let found = call.secrets_in_output(&finished);
         recorder.release(found.clone().map(|found| seal.clone().and(found)).as_ref());
         if let Some(messages) = recorder.messages.take() {
             let record = process_record(&invocation, Ok(&finished), begun.elapsed());
@@ -207,7 +207,7 @@ impl Runner {
         for damage in damages {
             log(Level::Warning, &format!("channel 3 of {}: {damage}", call.path.display()));
         }
-        held.tell(found.as_ref(), &tell);
+        held.log(found.as_ref(), &log_now);
         if finished.leaked {
             remark(Level::Warning, "the script has ended and left a process that keeps its output open");
         }

@@ -67,16 +67,16 @@ impl ScriptProvider {
         let connection = self.connection(cx).map_err(|why| self.error(request, Cause::NoTransport(why), None))?;
         let seal =
             connection.map_or_else(|| given(request), |connection| given(request).and(connection.seal().clone()));
-        let tell = |level: Level, message: &str| cx.log(level, type_name, subject(request), message);
+        let log_now = |level: Level, message: &str| cx.log(level, type_name, subject(request), message);
         // A script may repeat secrets from its input, and print secrets of its answer.
         let (tells_secrets, held) = (self.tells_secrets(request), BufferedLines::default());
         let log = |level: Level, message: &str| match (seal.redact(message.into()), tells_secrets) {
             (message, true) => held.hold(level, message),
-            (message, false) => tell(level, &message),
+            (message, false) => log_now(level, &message),
         };
         // kilter's own remarks contain no secrets of the answer, so they are logged immediately. They may be
         // the only message.
-        let remark = |level: Level, message: &str| tell(level, &seal.redact(message.into()));
+        let remark = |level: Level, message: &str| log_now(level, &seal.redact(message.into()));
         let invocation = match connection {
             None => {
                 let invocation = self.surroundings.introducing(invocation);
@@ -104,13 +104,13 @@ impl ScriptProvider {
             Some(connection) => connection.run(cx, &exchange, &mut observer),
         };
         let finished = finished.map_err(|error| {
-            held.tell(Some(&Redactor::default()), &tell);
+            held.log(Some(&Redactor::default()), &log_now);
             cx.record_process(process_record(&invocation, Err(&error), begun.elapsed()).redacted(&seal));
             self.error(request, Cause::NotStarted(error), None)
         })?;
         let reply = self.convention.decode(request, &finished);
         let told = if tells_secrets { self.secrets_in(&reply, &finished) } else { Some(Redactor::default()) };
-        held.tell(told.as_ref(), &tell);
+        held.log(told.as_ref(), &log_now);
         self.remark(request, &finished, spoken.dropped(), &remark);
         let duration = begun.elapsed();
         let argv_seal = seal.clone();

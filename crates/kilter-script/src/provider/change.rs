@@ -125,7 +125,7 @@ impl ScriptProvider {
         mode: Mode,
     ) -> Outcome {
         if let Some((_, error)) = report.errors.iter().find(|(name, _)| name == change.name) {
-            return Outcome::failed(self.told(change.name, &by.seal.redact(error.message.clone()), by));
+            return Outcome::failed(self.message_of(change.name, &by.seal.redact(error.message.clone()), by));
         }
         let told = report.changes.iter().filter(|told| told.name == *change.name);
         let mut changed: Vec<Difference> = told.map(|told| self.difference(told)).collect();
@@ -164,7 +164,7 @@ impl ScriptProvider {
         let outcome = match self.call(cx, &Request::Refresh(&request)) {
             Ok((Reply::Changed(report), by)) => match report.errors.iter().find(|(name, _)| name == wanted.name) {
                 Some((_, error)) => {
-                    Outcome::failed(self.told(wanted.name, &by.seal.redact(error.message.clone()), &by))
+                    Outcome::failed(self.message_of(wanted.name, &by.seal.redact(error.message.clone()), &by))
                 }
                 None => Outcome { refreshed: true, by: self.made_by(&by), ..Outcome::done() },
             },

@@ -43,7 +43,7 @@ impl ScriptProvider {
                 states.push(self.listed(cx, record, &by, &mut odd));
             }
         }
-        self.tell(cx, &odd);
+        self.log_anomaly(cx, &odd);
         Ok(states)
     }
 
@@ -62,7 +62,7 @@ impl ScriptProvider {
                 None => State::absent(one.name.clone()),
             })
             .collect();
-        self.tell(cx, &odd);
+        self.log_anomaly(cx, &odd);
         Ok(states)
     }
 

@@ -40,7 +40,7 @@ impl ScriptProvider {
         let is_double = record.is_double;
         let (name, (attributes, outputs, wrong)) = (record.name.clone(), self.attributes(record, odd, &|_| false));
         if is_double && cx.strictness() == Strictness::Error {
-            let why = self.told(&name, "it is listed more than once", by);
+            let why = self.message_of(&name, "it is listed more than once", by);
             return State { unreadable: Some(why), ..State::present(name, attributes) };
         }
         let wrong = sealed(wrong, &by.seal);
@@ -74,7 +74,7 @@ impl ScriptProvider {
                 ErrorKind::Unknown if !is_missed(cx, wanted) => {
                     return State { is_unknown: true, ..State::absent(name) };
                 }
-                _ => self.told(&name, &by.seal.redact(error.message.clone()), &by),
+                _ => self.message_of(&name, &by.seal.redact(error.message.clone()), &by),
             };
             return State { unreadable: Some(unreadable), ..State::absent(name) };
         }
@@ -157,11 +157,11 @@ impl ScriptProvider {
         let shown = wrong[..wrong.len().min(MAX_REPORTED_VALUES)].join("; ");
         let more = wrong.len().saturating_sub(MAX_REPORTED_VALUES);
         let more = if more > 0 { eco_format!("; and {more} more") } else { EcoString::new() };
-        self.told(name, &eco_format!("it returned a value that is not of its type: {shown}{more}"), by)
+        self.message_of(name, &eco_format!("it returned a value that is not of its type: {shown}{more}"), by)
     }
 
     /// Returns the message about a resource in an answer.
-    pub(super) fn told(&self, name: &str, message: &str, by: &AnsweredCall) -> EcoString {
+    pub(super) fn message_of(&self, name: &str, message: &str, by: &AnsweredCall) -> EcoString {
         let (type_name, convention) = (&self.metadata.schema.name, self.metadata.convention);
         eco_format!(
             "{} of {type_name}[{}] by the provider `{}` ({convention}, {}): {message}{}",
@@ -191,7 +191,7 @@ impl ScriptProvider {
     }
 
     /// Logs the oddities.
-    pub(super) fn tell(&self, cx: &Context<'_>, odd: &Anomaly) {
+    pub(super) fn log_anomaly(&self, cx: &Context<'_>, odd: &Anomaly) {
         let type_name = self.metadata.schema.name.as_str();
         for (attribute, name) in &odd.undeclared {
             let message = eco_format!(
@@ -236,7 +236,7 @@ fn remember(seen: &mut Vec<(EcoString, EcoString)>, attribute: &EcoString, name:
 /// provide it.
 fn is_missed(cx: &Context<'_>, wanted: &Wanted<'_>) -> bool {
     let is_wanted = wanted.should.is_some_and(|should| should.text("ensure") != Some("absent"));
-    is_wanted && !(cx.is_noop() && cx.outlook().may_change_before(wanted.name))
+    is_wanted && !(cx.is_noop() && cx.preview_context().may_change_before(wanted.name))
 }
 
 fn state(name: EcoString, attributes: Attributes) -> State {

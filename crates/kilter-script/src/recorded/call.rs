@@ -130,10 +130,10 @@ impl RecordedExchange {
     /// Replaces the secrets in the call with placeholders.
     #[must_use]
     pub fn masked(&self, masker: &SecretMasker) -> RecordedExchange {
-        let word = |word: &OsString| OsString::from_vec(masker.hide_bytes(word.as_bytes()));
-        let text = |text: &EcoString| EcoString::from(masker.hide(text));
-        let path = |path: &Path| PathBuf::from(OsString::from_vec(masker.hide_bytes(path.as_os_str().as_bytes())));
-        let captured = |of: &Captured| Captured { bytes: masker.hide_bytes(&of.bytes), dropped: of.dropped };
+        let word = |word: &OsString| OsString::from_vec(masker.mask_bytes(word.as_bytes()));
+        let text = |text: &EcoString| EcoString::from(masker.mask(text));
+        let path = |path: &Path| PathBuf::from(OsString::from_vec(masker.mask_bytes(path.as_os_str().as_bytes())));
+        let captured = |of: &Captured| Captured { bytes: masker.mask_bytes(&of.bytes), dropped: of.dropped };
         RecordedExchange {
             type_name: self.type_name.clone(),
             provider: text(&self.provider),
@@ -143,19 +143,19 @@ impl RecordedExchange {
             argv: self.argv.iter().map(word).collect(),
             env: self.env.iter().map(|(name, value)| (word(name), word(value))).collect(),
             cwd: self.cwd.as_deref().map(path),
-            stdin: self.stdin.as_deref().map(|bytes| masker.hide_bytes(bytes)),
+            stdin: self.stdin.as_deref().map(|bytes| masker.mask_bytes(bytes)),
             deadline: self.deadline,
             confinement: self.confinement,
             duration: self.duration,
-            stderr_head: masker.hide_bytes(&self.stderr_head),
+            stderr_head: masker.mask_bytes(&self.stderr_head),
             answer: match &self.answer {
-                Err(why) => Err(masker.hide(why)),
+                Err(why) => Err(masker.mask(why)),
                 Ok(finished) => Ok(Output {
                     stdout: captured(&finished.stdout),
                     stderr: captured(&finished.stderr),
                     channel: captured(&finished.channel),
                     attempts: attempts(&finished.attempts, path),
-                    refusal_hint: finished.refusal_hint.as_deref().map(|hint| masker.hide(hint)),
+                    refusal_hint: finished.refusal_hint.as_deref().map(|hint| masker.mask(hint)),
                     ..finished.clone()
                 }),
             },

@@ -40,16 +40,16 @@ impl SecretMasker {
             Value::Undef | Value::Boolean(_) | Value::Default => {}
             Value::Binary(bytes) => {
                 if let Ok(text) = std::str::from_utf8(bytes) {
-                    self.learn(text);
+                    self.register_secrets(text);
                 }
                 self.learn_bytes(bytes);
             }
-            scalar => self.learn(&scalar.to_string()),
+            scalar => self.register_secrets(&scalar.to_string()),
         }
     }
 
     /// Learns a secret: each of its lines.
-    pub fn learn(&mut self, secret: &str) {
+    pub fn register_secrets(&mut self, secret: &str) {
         let known = self.known.len();
         for line in secret.lines().map(str::trim).filter(|line| !line.is_empty()) {
             self.learn_line(line);
@@ -75,7 +75,7 @@ impl SecretMasker {
 
     fn learn_line(&mut self, line: &str) {
         // The line is a known secret in any notation, or a placeholder.
-        if NEVER.contains(&line) || self.is_replacement(&self.hide(line)) {
+        if NEVER.contains(&line) || self.is_replacement(&self.mask(line)) {
             return;
         }
         if line.len() < SHORTEST {
@@ -135,7 +135,7 @@ impl SecretMasker {
             self.short += usize::from(text.is_none());
             return;
         }
-        let mut hidden = self.hide_bytes(secret);
+        let mut hidden = self.mask_bytes(secret);
         if hidden == secret {
             hidden = named(self.known.len() + 1).into_bytes();
             self.known.push(text.map_or_else(|| base64(secret), str::to_owned));
@@ -158,9 +158,9 @@ impl SecretMasker {
     }
 
     /// Replaces the secrets in a text.
-    pub fn hide(&self, text: &str) -> String {
+    pub fn mask(&self, text: &str) -> String {
         match self.holds(text.as_bytes()) {
-            true => String::from_utf8_lossy(&self.hide_bytes(text.as_bytes())).into_owned(),
+            true => String::from_utf8_lossy(&self.mask_bytes(text.as_bytes())).into_owned(),
             false => text.to_owned(),
         }
     }
@@ -171,7 +171,7 @@ impl SecretMasker {
     }
 
     /// Replaces the secrets in a byte string.
-    pub fn hide_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+    pub fn mask_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         if self.forms.is_empty() {
             return bytes.to_vec();
         }
@@ -212,17 +212,17 @@ impl SecretMasker {
     }
 
     /// Replaces the secrets in JSON, including keys.
-    pub fn hide_json(&self, json: serde_json::Value) -> serde_json::Value {
+    pub fn mask_json(&self, json: serde_json::Value) -> serde_json::Value {
         use serde_json::Value as Json;
         if self.forms.is_empty() {
             return json;
         }
         match json {
-            Json::String(text) => Json::String(self.hide(&text)),
+            Json::String(text) => Json::String(self.mask(&text)),
             Json::Number(number) => self.hide_number(number),
-            Json::Array(values) => values.into_iter().map(|value| self.hide_json(value)).collect(),
+            Json::Array(values) => values.into_iter().map(|value| self.mask_json(value)).collect(),
             Json::Object(entries) => {
-                let hide = |(key, value): (String, Json)| (self.hide(&key), self.hide_json(value));
+                let hide = |(key, value): (String, Json)| (self.mask(&key), self.mask_json(value));
                 Json::Object(entries.into_iter().map(hide).collect())
             }
             other => other,

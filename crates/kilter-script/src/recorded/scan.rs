@@ -42,19 +42,19 @@ impl SecretMasker {
             Some('[' | '{') => self.learn_within(value),
             Some('\'') => {
                 // A text in single quotes, with or without shell escapes.
-                self.learn(line.trim_end_matches(',').trim_matches('\''));
-                self.learn(&line.trim_matches('\'').replace("'\\''", "'"));
+                self.register_secrets(line.trim_end_matches(',').trim_matches('\''));
+                self.register_secrets(&line.trim_matches('\'').replace("'\\''", "'"));
             }
             _ => {
                 let token = line.split([',', '}', ']']).next().unwrap_or_default().trim();
                 let is_json = line.len() > token.len() && (token.parse::<f64>().is_ok() || token == "null");
-                self.learn(if is_json { token } else { line });
+                self.register_secrets(if is_json { token } else { line });
             }
         }
         // The next line may contain the old value.
         let next = value.split_once('\n').map(|(_, rest)| rest.trim_start()).unwrap_or_default();
         if let Some(was) = next.strip_prefix("ral_was").and_then(|rest| rest.trim_start().strip_prefix(':')) {
-            self.learn(was.lines().next().unwrap_or_default());
+            self.register_secrets(was.lines().next().unwrap_or_default());
         }
     }
 
@@ -63,8 +63,8 @@ impl SecretMasker {
         let end = closing(value).unwrap_or_else(|| value.find('\n').unwrap_or(value.len()));
         let quoted = &value[..end];
         match serde_json::from_str::<String>(quoted) {
-            Ok(text) => self.learn(&text),
-            Err(_) => self.learn(quoted.trim_matches('"')),
+            Ok(text) => self.register_secrets(&text),
+            Err(_) => self.register_secrets(quoted.trim_matches('"')),
         }
     }
 
@@ -90,7 +90,7 @@ impl SecretMasker {
                 }
                 c if c.is_alphanumeric() => {
                     let end = value[at..].find([',', ']', '}', ' ', '\n', ':']).unwrap_or(value.len() - at);
-                    self.learn(&value[at..at + end]);
+                    self.register_secrets(&value[at..at + end]);
                     at += end;
                     continue;
                 }

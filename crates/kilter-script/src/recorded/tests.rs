@@ -126,7 +126,7 @@ fn large_dropped_count_does_not_delay_replay() {
 #[test]
 fn secret_has_one_placeholder_in_every_encoding() {
     let mut masker = SecretMasker::default();
-    masker.learn("it's \"hunter2\" ü/\\");
+    masker.register_secrets("it's \"hunter2\" ü/\\");
     let secret = "it's \"hunter2\" ü/\\";
     let json = serde_json::Value::from(secret).to_string();
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -142,51 +142,51 @@ fn secret_has_one_placeholder_in_every_encoding() {
         base64(format!("x:{secret}").as_bytes()),
         base64(format!("{secret} and so on").as_bytes()),
     ] {
-        let hidden = masker.hide(&format!("a {text} b"));
+        let hidden = masker.mask(&format!("a {text} b"));
         assert!(hidden != format!("a {text} b"), "{text}");
         assert!(!hidden.contains("hunter2"), "{hidden}");
     }
-    assert_eq!(masker.hide(&format!("password='{}'", secret.replace('\'', "'\\''"))), "password='secret-1'");
-    assert_eq!(masker.hide(&format!("{{\"p\":{json}}}")), "{\"p\":\"secret-1\"}");
+    assert_eq!(masker.mask(&format!("password='{}'", secret.replace('\'', "'\\''"))), "password='secret-1'");
+    assert_eq!(masker.mask(&format!("{{\"p\":{json}}}")), "{\"p\":\"secret-1\"}");
 }
 
 #[test]
 fn parts_of_structured_secrets_are_replaced() {
     let mut masker = SecretMasker::default();
-    masker.learn("hunter2");
-    masker.learn("Bearer hunter2");
+    masker.register_secrets("hunter2");
+    masker.register_secrets("Bearer hunter2");
     assert_eq!(
-        masker.hide("Bearer ${vars.token}; hunter2; Bearer hunter2"),
+        masker.mask("Bearer ${vars.token}; hunter2; Bearer hunter2"),
         "secret-2 ${vars.token}; secret-1; secret-2 secret-1"
     );
     let mut masker = SecretMasker::default();
-    masker.learn("first line\n  second line\n");
-    assert_eq!(masker.hide("|\n    first line\n      second line\n"), "|\n    secret-1\n      secret-2\n");
-    assert_eq!(masker.hide("\"first line\\n  second line\\n\""), "\"secret-1\\n  secret-2\\n\"");
-    assert_eq!(masker.hide(&base64(b"first line\n  second line\n")), base64(b"secret-1\n  secret-2\n"));
+    masker.register_secrets("first line\n  second line\n");
+    assert_eq!(masker.mask("|\n    first line\n      second line\n"), "|\n    secret-1\n      secret-2\n");
+    assert_eq!(masker.mask("\"first line\\n  second line\\n\""), "\"secret-1\\n  secret-2\\n\"");
+    assert_eq!(masker.mask(&base64(b"first line\n  second line\n")), base64(b"secret-1\n  secret-2\n"));
 }
 
 #[test]
 fn overlapping_secrets_are_replaced_completely() {
     let mut masker = SecretMasker::default();
-    masker.learn("abc123xyz");
-    masker.learn("xyz789secret");
-    assert_eq!(masker.hide("1 abc123xyz789secret 2"), "1 secret-1 2");
+    masker.register_secrets("abc123xyz");
+    masker.register_secrets("xyz789secret");
+    assert_eq!(masker.mask("1 abc123xyz789secret 2"), "1 secret-1 2");
 }
 
 #[test]
 fn numbers_stay_numbers_and_short_secrets_are_counted() {
     let mut masker = SecretMasker::default();
     masker.learn_value(&Value::sensitive(Value::Integer(98765)));
-    masker.learn("abc");
-    masker.learn("true");
+    masker.register_secrets("abc");
+    masker.register_secrets("true");
     assert_eq!(
-        masker.hide_json(serde_json::json!({ "pin": 98765, "a": [98764, true] })),
+        masker.mask_json(serde_json::json!({ "pin": 98765, "a": [98764, true] })),
         serde_json::json!({ "pin": 7_000_001, "a": [98764, true] })
     );
     assert_eq!((masker.count(), masker.too_short()), (1, 1));
     // A placeholder is not a secret.
-    masker.learn("7000001");
+    masker.register_secrets("7000001");
     assert_eq!(masker.count(), 1);
 }
 
@@ -194,9 +194,9 @@ fn numbers_stay_numbers_and_short_secrets_are_counted() {
 fn secret_in_binary_data_is_replaced() {
     let mut masker = SecretMasker::default();
     masker.learn_value(&Value::sensitive(Value::Binary(b"\xff\xfesecret"[..].into())));
-    let hidden = masker.hide_bytes(b"x \xff\xfesecret y");
+    let hidden = masker.mask_bytes(b"x \xff\xfesecret y");
     assert!(!hidden.windows(2).any(|pair| pair == b"\xff\xfe"), "{hidden:?}");
-    assert!(!masker.hide(&base64(b"\xff\xfesecret")).contains(base64(b"\xff\xfesecret").trim_end_matches('=')));
+    assert!(!masker.mask(&base64(b"\xff\xfesecret")).contains(base64(b"\xff\xfesecret").trim_end_matches('=')));
 }
 
 #[test]
@@ -208,13 +208,13 @@ fn secret_is_replaced_plain_and_in_base64() {
     masker.learn_value(&binary(b"first line\nsecond line\n"));
     for text in [&b"hunter2"[..], b"ab\ncd\n", b"first line\nsecond line\n", b"second line"] {
         for written in [text.to_vec(), base64(text).into_bytes(), [b"x ", text, b" y"].concat()] {
-            let hidden = masker.hide_bytes(&written);
+            let hidden = masker.mask_bytes(&written);
             assert!(!hidden.windows(text.len()).any(|part| part == text), "{}", text.escape_ascii());
             assert_ne!(hidden, written, "{}", written.escape_ascii());
         }
     }
-    assert_ne!(masker.hide(&base64(b" hunter2 ")), base64(b" hunter2 "));
-    assert_eq!((masker.hide("x"), masker.hide("hunter2")), ("x".to_owned(), "secret-1".to_owned()));
+    assert_ne!(masker.mask(&base64(b" hunter2 ")), base64(b" hunter2 "));
+    assert_eq!((masker.mask("x"), masker.mask("hunter2")), ("x".to_owned(), "secret-1".to_owned()));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn sensitive_values_in_malformed_replies_are_replaced() {
     let hidden = |text: &str| {
         let mut masker = SecretMasker::default();
         masker.learn_written(text.as_bytes(), &["password"]);
-        masker.hide(text)
+        masker.mask(text)
     };
     assert_eq!(
         hidden("# simple\nname: x\npassword: hun ter2\nother: y\n"),
@@ -250,8 +250,8 @@ fn sensitive_values_in_malformed_replies_are_replaced() {
 #[test]
 fn secret_in_escaped_notation_has_same_placeholder() {
     let mut masker = SecretMasker::default();
-    masker.learn("0pen \"sesame\" ü");
-    masker.learn("0pen \\\"sesame\\\" \\u00fc");
-    masker.learn("secret-1");
-    assert_eq!((masker.count(), masker.hide("\"0pen \\\"sesame\\\" ü\"")), (1, "\"secret-1\"".to_owned()));
+    masker.register_secrets("0pen \"sesame\" ü");
+    masker.register_secrets("0pen \\\"sesame\\\" \\u00fc");
+    masker.register_secrets("secret-1");
+    assert_eq!((masker.count(), masker.mask("\"0pen \\\"sesame\\\" ü\"")), (1, "\"secret-1\"".to_owned()));
 }

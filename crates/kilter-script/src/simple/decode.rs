@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{AttributeName, Attributes, Value};
 
 use crate::convention::size::{AllocationCounter, MemoryBudget, count};
-use crate::convention::{ErrorKind, Keys, ProtocolError, Record, RecordError, beginning, said, unique};
+use crate::convention::{ErrorKind, Keys, ProtocolError, Record, RecordError, beginning, message_text, unique};
 
 /// Maximum number of attributes of a resource, because each key is compared with all earlier keys.
 pub(super) const MOST: usize = 1000;
@@ -87,7 +87,7 @@ pub(super) fn told_error(text: &str) -> Option<ProtocolError> {
         message.push('\n');
         message.push_str(line);
     }
-    let mut message = said(message.trim());
+    let mut message = message_text(message.trim());
     if message.is_empty() {
         message = "it failed without a reason".into();
     }

@@ -230,7 +230,7 @@ fn a_raw_log_is_appended_to_and_read_back() {
     }
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let mut said = Vec::new();
-    read_back(&path).iter().for_each(|message| said.push(message.said()));
+    read_back(&path).iter().for_each(|message| said.push(message.event()));
     let stream = |text: &str| ChannelEvent::Stream { descriptor: 1, bytes: text.into() };
     assert_eq!(said, [stream("one\n"), stream("two")]);
     assert!(RawLog::open(place.path()).is_err());

@@ -9,7 +9,7 @@ const TYPED: &str =
     "suitable: true\nattributes:\n  name:\n  v: {type: \"Integer\"}\n  password: {type: \"Sensitive[String]\"}";
 
 /// Returns all output of a run in which a script prints a secret in every way and has this reply.
-fn said(convention: &str, action: &str, answer: &str) -> String {
+fn event(convention: &str, action: &str, answer: &str) -> String {
     let place = ScriptDir::new();
     let answer = format!("echo 'read Old-Secret-1' >&2\ncat <<'END'\n{answer}\nEND\n");
     place.script("t", &format!("#!/bin/bash\n{answer}"));
@@ -50,7 +50,7 @@ fn secrets_printed_by_script_are_redacted_in_logs_and_errors() {
         ),
         ("json", "update", r#"{"error": {"message": "cannot replace Old-Secret-1"}}"#),
     ] {
-        let said = said(convention, action, answer);
+        let said = event(convention, action, answer);
         assert!(
             !said.contains("Old-Sec") && said.contains("read [redacted]"),
             "{convention} {action} {answer}: {said}"
@@ -66,7 +66,7 @@ fn script_output_is_dropped_if_secrets_are_unknown() {
         ("update", "\u{feff}{\"changes\": [], \"password\": \"Old-Secret-1\"}"),
         ("update", "replaced Old-Secret-1"),
     ] {
-        let said = said("json", action, answer);
+        let said = event("json", action, answer);
         assert!(!said.contains("Old-Sec") && said.contains("] [redacted]\""), "{action} {answer}: {said}");
         assert!(said.contains("(last on its standard error: [redacted])"), "{action} {answer}: {said}");
     }

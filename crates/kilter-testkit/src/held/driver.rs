@@ -13,16 +13,16 @@ use kilter_engine::{
 use rustc_hash::FxHasher;
 
 use super::SeededBug;
-use super::limits::{Heeded, LeftAlone, Repairs, Tries};
+use super::limits::{BackoffState, EventCount, RepairWindow, Tries};
 use super::site::{GraphVersion, Site};
 use crate::journal::Journal;
 use crate::observed::Act;
 use crate::properties::{Property, Violation, ensure};
 use crate::simulation::SimulationCounts;
-use crate::system::{ApplyAnswer, System, told};
+use crate::system::{ApplyAnswer, System, reported};
 
 /// State that outlives a run.
-pub(super) struct Lasting {
+pub(super) struct PersistentState {
     pub(super) site: Site,
     /// Managed system. The parts are its vertices.
     pub(super) system: System,
@@ -39,7 +39,7 @@ pub(super) struct Lasting {
 
 /// A call in flight, identified by its part.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct CallInFlight {
     part: u32,
     /// Vertex for which the machine requested the call.
     vertex: ResourceId,
@@ -73,7 +73,7 @@ struct SeenPart {
     told: u64,
     /// Tick of the start of its last check.
     looked: u64,
-    repairs: Repairs,
+    repairs: RepairWindow,
     tries: Tries,
     settlement: Option<Disposition>,
     /// Failed part that it names to its children: itself, or the part that blocks it. Reset by a check.
@@ -84,8 +84,8 @@ struct SeenPart {
     stirred: bool,
     /// True if the call in flight must be followed by another check, whatever its result.
     outdated: bool,
-    heeded: Heeded,
-    left_alone: LeftAlone,
+    heeded: EventCount,
+    left_alone: BackoffState,
 }
 
 /// A run of a machine.
@@ -93,8 +93,8 @@ pub(super) struct Driver<'a> {
     machine: Machine,
     graph: GraphVersion,
     ids: IdAllocator,
-    lasting: &'a mut Lasting,
-    flights: Vec<Flight>,
+    persistent: &'a mut PersistentState,
+    flights: Vec<CallInFlight>,
     wakes: Vec<(Timestamp, u32)>,
     /// Parts with an event that has not been delivered yet.
     untold: BTreeSet<u32>,
@@ -114,20 +114,26 @@ pub(super) struct Driver<'a> {
 const MAX_STEPS_TO_REST: u32 = 400;
 
 impl<'a> Driver<'a> {
-    pub(super) fn new(lasting: &'a mut Lasting) -> Driver<'a> {
-        let graph = lasting.site.incarnate(&mut lasting.rng, false);
-        lasting.journal.begin();
-        let (seen, unwatched) = watches(&lasting.site, &graph);
-        let owed = owed(&lasting.journal, &graph);
-        let holding = lasting.site.holding(&graph, unwatched, lasting.fault);
-        let now = Timestamp(lasting.rng.u64(..1000));
-        let machine = Machine::holding(graph.graph.clone(), Site::told(&graph, lasting.fault), &owed, now, holding);
-        let machine = machine.with_semaphores(lasting.site.shared(&graph, lasting.fault));
+    pub(super) fn new(persistent: &'a mut PersistentState) -> Driver<'a> {
+        let graph = persistent.site.incarnate(&mut persistent.rng, false);
+        persistent.journal.begin();
+        let (seen, unwatched) = watches(&persistent.site, &graph);
+        let owed = owed(&persistent.journal, &graph);
+        let holding = persistent.site.holding(&graph, unwatched, persistent.fault);
+        let now = Timestamp(persistent.rng.u64(..1000));
+        let machine = Machine::holding(
+            graph.graph.clone(),
+            Site::vertices_for_machine(&graph, persistent.fault),
+            &owed,
+            now,
+            holding,
+        );
+        let machine = machine.with_semaphores(persistent.site.shared(&graph, persistent.fault));
         Driver {
             machine,
             ids: IdAllocator::of_first(graph.part_of.len()),
             graph,
-            lasting,
+            persistent,
             flights: Vec::new(),
             wakes: Vec::new(),
             untold: BTreeSet::new(),
@@ -144,10 +150,10 @@ impl<'a> Driver<'a> {
     /// Runs with disturbances, and ends by a crash or an interrupt.
     pub(super) fn hostile(mut self, length: u32) -> Result<(), Violation> {
         self.live(length)?;
-        if self.lasting.rng.bool() {
+        if self.persistent.rng.bool() {
             return self.die();
         }
-        self.lasting.counts.interrupts += 1;
+        self.persistent.counts.interrupts += 1;
         self.interrupted = true;
         self.give(Input::Interrupt);
         self.obey()?;
@@ -162,11 +168,11 @@ impl<'a> Driver<'a> {
     fn live(&mut self, length: u32) -> Result<(), Violation> {
         for _ in 0..length {
             self.obey()?;
-            self.now.0 += self.lasting.rng.u64(..60);
-            match self.lasting.rng.u32(..100) {
+            self.now.0 += self.persistent.rng.u64(..60);
+            match self.persistent.rng.u32(..100) {
                 0..40 => self.land()?,
                 40..60 => self.drift(),
-                60..75 => self.tell()?,
+                60..75 => self.deliver_event()?,
                 75..85 => self.wake()?,
                 85..92 => self.watch(),
                 92..95 => self.unwatch()?,
@@ -180,14 +186,14 @@ impl<'a> Driver<'a> {
 
     /// Crashes the driver. Each call in flight has taken effect or never will. The end of the journal may be lost.
     fn die(mut self) -> Result<(), Violation> {
-        self.lasting.counts.crashes += 1;
+        self.persistent.counts.crashes += 1;
         for at in 0..self.flights.len() {
-            if self.lasting.rng.bool() {
+            if self.persistent.rng.bool() {
                 self.happen(at)?;
             }
         }
-        let rng = &mut self.lasting.rng;
-        self.lasting.journal.crash(|loose| rng.usize(..=loose));
+        let rng = &mut self.persistent.rng;
+        self.persistent.journal.crash(|loose| rng.usize(..=loose));
         Ok(())
     }
 
@@ -196,20 +202,20 @@ impl<'a> Driver<'a> {
         self.live(length)?;
         self.obey()?;
         self.swap(true)?;
-        self.lasting.system.heal();
+        self.persistent.system.heal();
         // The causes of failures are removed, with an event, except for parts that retry by themselves.
         let is_mended = |seen: &SeenPart| matches!(seen.settlement, Some(Disposition::Failed | Disposition::Unknown));
         let mended = self.seen.iter().filter(|(_, seen)| is_mended(seen)).map(|(part, _)| *part);
         let mended: Vec<u32> = mended.filter(|part| !self.comes_back(*part)).collect();
         self.untold.extend(mended);
         self.mended = true;
-        for _ in 0..MAX_STEPS_TO_REST * (self.lasting.site.parts() + 2) {
+        for _ in 0..MAX_STEPS_TO_REST * (self.persistent.site.parts() + 2) {
             self.obey()?;
-            self.now.0 += self.lasting.rng.u64(..200);
-            match self.lasting.rng.u32(..4) {
+            self.now.0 += self.persistent.rng.u64(..200);
+            match self.persistent.rng.u32(..4) {
                 0 => self.watch(),
                 1 => self.wake()?,
-                2 => self.tell()?,
+                2 => self.deliver_event()?,
                 _ => self.land()?,
             }
             let rests = self.flights.is_empty() && self.wakes.is_empty() && self.untold.is_empty();
@@ -252,16 +258,16 @@ impl<'a> Driver<'a> {
 
     /// Applies the effect of a call to the system.
     fn happen(&mut self, at: usize) -> Result<(), Violation> {
-        let Flight { part, act, began, heard, is_orphan, .. } = self.flights[at];
+        let CallInFlight { part, act, began, heard, is_orphan, .. } = self.flights[at];
         if heard.is_some() {
             return Ok(());
         }
-        self.lasting.tick += 1;
-        let (id, tick) = (ResourceId::first(part), self.lasting.tick);
-        let system = &mut self.lasting.system;
+        self.persistent.tick += 1;
+        let (id, tick) = (ResourceId::first(part), self.persistent.tick);
+        let system = &mut self.persistent.system;
         let answer = match act {
             Act::Check => CallAnswer::Found(system.check(id)),
-            Act::Apply => CallAnswer::Applied(system.apply(&mut self.lasting.rng, id, began, tick)),
+            Act::Apply => CallAnswer::Applied(system.apply(&mut self.persistent.rng, id, began, tick)),
             Act::Refresh => CallAnswer::Applied(system.refresh(id, began, tick)),
         };
         self.flights[at].heard = Some(answer);
@@ -275,8 +281,8 @@ impl<'a> Driver<'a> {
         for receiver in self.graph.refreshing(vertex) {
             let token = RefreshToken { first: ResourceId::first(part), second: ResourceId::first(self.part(receiver)) };
             let what = || format!("it changed, and the refresh of {} is not in the journal", receiver.slot());
-            ensure(self.lasting.journal.owes(token), Property::Refreshes, vertex, what)?;
-            self.lasting.notified.insert((part, token.second.slot() as u32), self.lasting.tick);
+            ensure(self.persistent.journal.owes(token), Property::Refreshes, vertex, what)?;
+            self.persistent.notified.insert((part, token.second.slot() as u32), self.persistent.tick);
         }
         Ok(())
     }
@@ -286,14 +292,14 @@ impl<'a> Driver<'a> {
         if self.flights.is_empty() {
             return Ok(());
         }
-        let at = self.lasting.rng.usize(..self.flights.len());
+        let at = self.persistent.rng.usize(..self.flights.len());
         self.happen(at)?;
         let flight = self.flights.swap_remove(at);
         let vertex = flight.vertex;
-        let in_sync = self.lasting.system.is_in_sync(ResourceId::first(flight.part));
+        let in_sync = self.persistent.system.is_in_sync(ResourceId::first(flight.part));
         let input = match (flight.act, flight.heard.expect("it has just happened")) {
             (_, CallAnswer::Found(verdict)) => {
-                Input::Checked(vertex, told(verdict, &self.machine, &mut self.lasting.rng))
+                Input::Checked(vertex, reported(verdict, &self.machine, &mut self.persistent.rng))
             }
             (Act::Refresh, CallAnswer::Applied(heard)) => Input::Refreshed(vertex, heard != ApplyAnswer::Failed),
             (_, CallAnswer::Applied(ApplyAnswer::Done { refreshed })) if in_sync => {
@@ -316,13 +322,13 @@ impl<'a> Driver<'a> {
                 | Input::Applied(_, ApplyResult::Failed)
                 | Input::Refreshed(_, false)
         );
-        self.lasting.counts.failures += u64::from(failed);
+        self.persistent.counts.failures += u64::from(failed);
         let now = self.now;
         let delay = self.graph.described(vertex).delay;
-        let is_void = matches!(input, Input::Checked(..)) && self.is_void(vertex);
-        let budget = self.lasting.site.budget;
-        let is_tireless = self.lasting.site.tireless.contains(&flight.part);
-        let is_demoted = is_tireless && self.machine.is_watched_only(vertex);
+        let is_stale = matches!(input, Input::Checked(..)) && self.is_stale(vertex);
+        let budget = self.persistent.site.budget;
+        let is_exempt = self.persistent.site.exempt_from_budget.contains(&flight.part);
+        let is_demoted = is_exempt && self.machine.is_watched_only(vertex);
         ensure(!is_demoted, Property::Limits, vertex, || "it has no budget, and is demoted".to_owned())?;
         let seen = self.seen_of(flight.part);
         match input {
@@ -331,12 +337,12 @@ impl<'a> Driver<'a> {
                 seen.repairs.add(now, budget);
                 let repairs = seen.repairs.count();
                 let what = || format!("{repairs} repairs in {} ms", budget.within);
-                ensure(is_tireless || repairs <= budget.repairs + 1, Property::Limits, vertex, what)?;
+                ensure(is_exempt || repairs <= budget.repairs + 1, Property::Limits, vertex, what)?;
             }
             _ => {}
         }
-        if failed && !is_void {
-            seen.tries.fails(now, delay);
+        if failed && !is_stale {
+            seen.tries.record_failure(now, delay);
         }
         self.give(input);
         Ok(())
@@ -350,10 +356,10 @@ impl<'a> Driver<'a> {
             let settlement = self.machine.settlement(vertex);
             let what = || format!("it has come to rest as {settlement:?}");
             ensure(settlement.is_some_and(Disposition::unblocks_dependents), Property::Converges, vertex, what)?;
-            let in_sync = self.lasting.system.is_in_sync(ResourceId::first(part));
+            let in_sync = self.persistent.system.is_in_sync(ResourceId::first(part));
             let what = || format!("it is not in its state, and said to be {settlement:?}");
             ensure(in_sync || described.noop, Property::Converges, vertex, what)?;
-            let owed = self.lasting.journal.owed().iter().any(|token| token.second == ResourceId::first(part));
+            let owed = self.persistent.journal.owed().iter().any(|token| token.second == ResourceId::first(part));
             let may_owe = described.noop || !described.refreshable;
             ensure(!owed || may_owe, Property::Refreshes, vertex, || "a refresh is owed to it for ever".into())?;
             let seen = &self.seen[&part];
@@ -365,7 +371,7 @@ impl<'a> Driver<'a> {
 
     /// Returns true if the result of a check does not count, because of an event on the vertex or on its parents
     /// meanwhile.
-    fn is_void(&self, vertex: ResourceId) -> bool {
+    fn is_stale(&self, vertex: ResourceId) -> bool {
         let seen = &self.seen[&self.part(vertex)];
         seen.outdated || self.graph.parents(vertex).any(|parent| self.machine.settlement(parent).is_none())
     }

@@ -6,12 +6,12 @@ use kilter_engine::{Backoff, RateLimit, RepairBudget, Timestamp};
 
 /// Events of a part that had an effect, at once or delayed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Heeded {
+pub(super) struct EventCount {
     since: Option<Timestamp>,
     count: u64,
 }
 
-impl Heeded {
+impl EventCount {
     /// Counts an event. Returns the allowed number if there are too many. Starts with the first event that is not
     /// delayed, because the event after a delayed one may come sooner.
     pub(super) fn count(&mut self, now: Timestamp, limit: Option<RateLimit>, is_late: bool) -> Option<u64> {
@@ -28,27 +28,27 @@ impl Heeded {
 
 /// Back-off of a failed part, which applies also to events.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LeftAlone {
+pub(super) struct BackoffState {
     last: u64,
     /// End of the back-off, while the part is known only to have failed.
     pub(super) until: Option<Timestamp>,
     /// True if an event arrived since the failure.
-    pub(super) is_roused: bool,
+    pub(super) had_event: bool,
 }
 
-impl LeftAlone {
+impl BackoffState {
     /// Records a further failure.
-    pub(super) fn fails(&mut self, now: Timestamp, Backoff { min_after_event: roused, longest, .. }: Backoff) {
-        if self.last == 0 || self.is_roused {
-            self.last = (self.last * 2).clamp(roused, longest.max(roused));
+    pub(super) fn record_failure(&mut self, now: Timestamp, Backoff { min_after_event, longest, .. }: Backoff) {
+        if self.last == 0 || self.had_event {
+            self.last = (self.last * 2).clamp(min_after_event, longest.max(min_after_event));
         }
         self.until = Some(Timestamp(now.0 + self.last));
-        self.is_roused = false;
+        self.had_event = false;
     }
 
     /// Resets the back-off after a success.
     pub(super) fn recovers(&mut self) {
-        *self = LeftAlone::default();
+        *self = BackoffState::default();
     }
 }
 
@@ -71,12 +71,12 @@ impl Tries {
     }
 
     /// Creates the retries of a part with another declaration, against which the retries count that it has used.
-    pub(super) fn inherited(self, retry: i32) -> Tries {
+    pub(super) fn carried_over(self, retry: i32) -> Tries {
         Tries { left: (retry - (self.all - self.left)).max(0), ..Tries::of(retry) }
     }
 
     /// Records a failed attempt.
-    pub(super) fn fails(&mut self, now: Timestamp, delay: u64) {
+    pub(super) fn record_failure(&mut self, now: Timestamp, delay: u64) {
         self.are_used_up = self.left == 0;
         if !self.are_used_up {
             self.left -= 1;
@@ -87,7 +87,7 @@ impl Tries {
 
 /// Times of the repairs of a part within its budget's period.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Repairs {
+pub(super) struct RepairWindow {
     at: VecDeque<Timestamp>,
     /// True if it is only watched, because there were too many repairs.
     pub(super) is_watched_only: bool,
@@ -109,7 +109,7 @@ impl ContestBackoff {
     }
 }
 
-impl Repairs {
+impl RepairWindow {
     /// Counts a repair. One in a contest starts the next interval, unless the contest is over.
     pub(super) fn add(&mut self, now: Timestamp, budget: RepairBudget) {
         match self.contest.filter(|contest| !contest.is_over(now)) {

@@ -14,7 +14,7 @@ use crate::journal::Journal;
 use crate::properties::{Property, Violation};
 use crate::simulation::{SimulationCounts, SimulationReport};
 use crate::system::System;
-use driver::{Driver, Lasting};
+use driver::{Driver, PersistentState};
 use site::Site;
 
 /// A bug in the driver or its configuration, which a property must detect.
@@ -162,7 +162,7 @@ fn once(seed: u64, fault: Option<SeededBug>) -> Result<SimulationReport, Violati
     let system = System::random(&mut rng, &site.plain_world());
     let journal = Journal::default();
     let stream = FxHasher::default();
-    let mut lasting = Lasting {
+    let mut persistent = PersistentState {
         site,
         system,
         journal,
@@ -173,11 +173,11 @@ fn once(seed: u64, fault: Option<SeededBug>) -> Result<SimulationReport, Violati
         stream,
         fault,
     };
-    for _ in 0..lasting.rng.u32(1..4) {
-        let length = lasting.rng.u32(5..160);
-        Driver::new(&mut lasting).hostile(length)?;
+    for _ in 0..persistent.rng.u32(1..4) {
+        let length = persistent.rng.u32(5..160);
+        Driver::new(&mut persistent).hostile(length)?;
     }
-    let length = lasting.rng.u32(0..160);
-    Driver::new(&mut lasting).peaceful(length)?;
-    Ok(SimulationReport { counts: lasting.counts, stream: lasting.stream.finish() })
+    let length = persistent.rng.u32(0..160);
+    Driver::new(&mut persistent).peaceful(length)?;
+    Ok(SimulationReport { counts: persistent.counts, stream: persistent.stream.finish() })
 }

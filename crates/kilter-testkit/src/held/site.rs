@@ -59,9 +59,9 @@ pub(super) struct Site {
     pub(super) limits: BTreeMap<u32, RateLimit>,
     pub(super) counts: Vec<u32>,
     pub(super) semaphores: BTreeMap<u32, Vec<u16>>,
-    forgiving: BTreeSet<u32>,
+    retry_reset: BTreeSet<u32>,
     /// Parts without a budget.
-    pub(super) tireless: BTreeSet<u32>,
+    pub(super) exempt_from_budget: BTreeSet<u32>,
     /// Parts that are only watched when their budget is used up.
     pub(super) yielding: BTreeSet<u32>,
     /// Current declarations of the parts, with versions.
@@ -82,7 +82,7 @@ impl Site {
             1..20 => rng.u32(5..16),
             _ => rng.u32(1..8),
         };
-        let [watched, limited, semaphored, forgiving] = [(); 4].map(|()| [0, 20, 60, 100][rng.usize(..4)]);
+        let [watched, limited, semaphored, retry_reset] = [(); 4].map(|()| [0, 20, 60, 100][rng.usize(..4)]);
         let counts = (0..rng.u32(1..4)).map(|_| rng.u32(1..3)).collect::<Vec<_>>();
         let noop = temper(rng) / 2;
         let mut site = Site {
@@ -96,8 +96,8 @@ impl Site {
             backoff: backoff(rng),
             limits: BTreeMap::new(),
             semaphores: BTreeMap::new(),
-            forgiving: (0..count).filter(|_| chance(rng, forgiving)).collect(),
-            tireless: (0..count).filter(|_| chance(rng, 10)).collect(),
+            retry_reset: (0..count).filter(|_| chance(rng, retry_reset)).collect(),
+            exempt_from_budget: (0..count).filter(|_| chance(rng, 10)).collect(),
             yielding: (0..count).filter(|_| chance(rng, 30)).collect(),
             declared: Vec::new(),
             notifying: [10, 50, 100][rng.usize(..3)],
@@ -182,7 +182,7 @@ impl Site {
                 .filter(|part| self.is_forgiving(*part, fault))
                 .filter_map(|part| vertex(&part))
                 .collect(),
-            exempt_from_budget: self.tireless.iter().filter_map(vertex).collect(),
+            exempt_from_budget: self.exempt_from_budget.iter().filter_map(vertex).collect(),
             yielding: self.yielding.iter().filter_map(vertex).collect(),
         }
     }
@@ -198,12 +198,12 @@ impl Site {
         match fault {
             Some(SeededBug::NeverForgives) => false,
             Some(SeededBug::ForgivesAll) => true,
-            _ => self.forgiving.contains(&part),
+            _ => self.retry_reset.contains(&part),
         }
     }
 
     /// Returns the vertices of a graph for the machine, with the bug applied.
-    pub(super) fn told(of: &GraphVersion, fault: Option<SeededBug>) -> Vec<Vertex> {
+    pub(super) fn vertices_for_machine(of: &GraphVersion, fault: Option<SeededBug>) -> Vec<Vertex> {
         let mut vertices = of.vertices.clone();
         for vertex in &mut vertices {
             match fault {

@@ -38,7 +38,7 @@ fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
     let registry = providers::registry(session)?;
     session.record.settle();
-    let (type_name, title, action) = said(args)?;
+    let (type_name, title, action) = parsed_args(args)?;
     let provider = providers::find(&registry, type_name)?;
     let (name, _) = providers::identified(provider.as_ref(), session.host(), title)
         .map_err(|error| parse_value::misnamed(provider.schema(), title, &error))?;
@@ -91,7 +91,7 @@ pub(crate) fn prepared(
 }
 
 /// Reads `TYPE[NAME] ACTION` or `TYPE NAME ACTION`.
-fn said(args: &ActArgs) -> Result<(&str, &str, &str), Exit> {
+fn parsed_args(args: &ActArgs) -> Result<(&str, &str, &str), Exit> {
     let (type_name, name) = providers::split(&args.type_name);
     match (name, args.words.as_slice()) {
         (Some(name), [action]) => Ok((type_name, name, action)),

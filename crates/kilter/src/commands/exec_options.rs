@@ -11,7 +11,7 @@ use crate::execute::{executed, fail_text};
 use crate::exit::Exit;
 use crate::loan::CommandLock;
 use crate::recorder::{OnFailure, RecordedObserver, Recorder};
-use crate::render::progress::{Progress, Shown};
+use crate::render::progress::{OutputSelection, Progress};
 use crate::render::{json, report};
 use crate::session::Session;
 use crate::{loan, output, pauses, signals};
@@ -152,7 +152,12 @@ impl ExecOptions {
     ///
     /// # Errors
     /// If it could not start; reported.
-    pub(crate) fn report_as(self, shown: Shown, prepared: &Prepared, session: &Session) -> Result<Report, Exit> {
+    pub(crate) fn report_as(
+        self,
+        shown: OutputSelection,
+        prepared: &Prepared,
+        session: &Session,
+    ) -> Result<Report, Exit> {
         let _lock = self.lock_or_borrow(Some(prepared), session)?;
         self.refuse_if_paused(session)?;
         self.execute(shown, prepared, Some(StateDir::new(session.state_dir()?)), session)
@@ -178,7 +183,7 @@ impl ExecOptions {
 
     fn execute(
         self,
-        shown: Shown,
+        shown: OutputSelection,
         prepared: &Prepared,
         state_dir: Option<StateDir>,
         session: &Session,
@@ -204,20 +209,20 @@ impl ExecOptions {
         result.map_err(fail)
     }
 
-    pub(crate) fn shown(self, session: &Session) -> Shown {
+    pub(crate) fn shown(self, session: &Session) -> OutputSelection {
         let log = match (session.global.quiet, session.global.verbose) {
             (true, _) => Level::Warning,
             (_, true) => Level::Debug,
             _ => Level::Notice,
         };
         let resources = self.mode == Mode::Apply && self.format == ReportFormat::Human && !session.global.quiet;
-        Shown { resources, log, quiet: session.global.quiet }
+        OutputSelection { resources, log, quiet: session.global.quiet }
     }
 
     /// Returns the output during a step of a command that reports it itself: warnings of providers.
-    fn shown_in_step(self, session: &Session) -> Shown {
+    fn shown_in_step(self, session: &Session) -> OutputSelection {
         let log = if session.global.verbose { Level::Debug } else { Level::Warning };
-        Shown { resources: false, log, quiet: session.global.quiet }
+        OutputSelection { resources: false, log, quiet: session.global.quiet }
     }
 
     fn show(self, finished: &Report, session: &Session) -> Exit {

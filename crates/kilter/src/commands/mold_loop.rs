@@ -152,7 +152,7 @@ impl ChoreographyRun<'_> {
                     self.report_step(step, "would be performed", &Outcome::done());
                     continue;
                 }
-                let outcome = self.perform(step);
+                let outcome = self.run_step(step);
                 self.report_step(step, if outcome.is_done() { "done" } else { "failed" }, &outcome);
                 if !outcome.is_done() {
                     return ChoreographyResult::Failed(eco_format!("{} failed", described(step)));
@@ -198,7 +198,7 @@ impl ChoreographyRun<'_> {
     }
 
     /// Performs a step as a run of its own, in the lock of the choreography.
-    fn perform(&self, step: &ChoreographyStep) -> Outcome {
+    fn run_step(&self, step: &ChoreographyStep) -> Outcome {
         let prepared = match step {
             ChoreographyStep::Conform(one) => match self.prescription.mold.provider(&one.kind) {
                 Some(provider) => Ok(self.conforming(provider, one)),

@@ -34,7 +34,7 @@ use crate::load::{self, InputFiles, Loaded, Received};
 use crate::output::BufferedLines;
 use crate::pull::PulledVersion;
 use crate::recorder::{OnFailure, Recorder};
-use crate::render::progress::{Progress, Shown};
+use crate::render::progress::{OutputSelection, Progress};
 use crate::render::status;
 use crate::reports::Reports;
 use crate::run_inputs::RunInputs;
@@ -108,7 +108,7 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     };
     let is_human = args.format == ReportFormat::Human;
     // Events are data, so that `--quiet` does not affect them.
-    let shown = Shown { resources: is_human && !session.global.quiet, ..pass.shown(session) };
+    let shown = OutputSelection { resources: is_human && !session.global.quiet, ..pass.shown(session) };
     let window = (status_server.is_some() || metrics.is_some()).then_some(&*window);
     let keeping = RunSession {
         session,
@@ -136,7 +136,7 @@ struct RunSession<'a, 'r> {
     args: &'a RunArgs,
     manifests: &'a RunManifests<'r>,
     options: Options,
-    shown: Shown,
+    shown: OutputSelection,
     stop: &'a ShutdownHandle,
     window: Option<&'a StatusHandle>,
     outside: Outside<'a>,

@@ -34,7 +34,7 @@ fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
     Reports::open(&args.reports, "set", &[], session)?;
     let registry = providers::registry(session)?;
-    let SetRequest { type_name, name, words } = said(args)?;
+    let SetRequest { type_name, name, words } = parsed_args(args)?;
     let provider =
         providers::find(&registry, type_name).inspect_err(|_| register_secrets(session, None, &words))?.as_ref();
     let schema = provider.schema();
@@ -71,7 +71,7 @@ struct SetRequest<'a> {
 }
 
 /// Reads `TYPE NAME ATTR=VALUE…` or `TYPE[NAME] ATTR=VALUE…`.
-fn said(args: &SetArgs) -> Result<SetRequest<'_>, Exit> {
+fn parsed_args(args: &SetArgs) -> Result<SetRequest<'_>, Exit> {
     let (type_name, name) = providers::split(&args.type_name);
     let (name, rest) = match (name, args.words.split_first()) {
         (Some(name), _) => (name, args.words.as_slice()),

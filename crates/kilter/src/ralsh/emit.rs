@@ -102,19 +102,19 @@ impl OutputFormat {
     }
 }
 
-/// Shown attributes sorted by name, without the name of the resource.
-type Shown<'s> = Vec<(&'s str, &'s Value)>;
+/// ShownAttributes attributes sorted by name, without the name of the resource.
+type ShownAttributes<'s> = Vec<(&'s str, &'s Value)>;
 
 /// Returns the shown attributes of a resource. An absent resource only has `ensure`.
-fn shown(state: &State) -> Shown<'_> {
+fn shown(state: &State) -> ShownAttributes<'_> {
     sorted(&state.attributes)
 }
 
-fn sorted(attributes: &Attributes) -> Shown<'_> {
+fn sorted(attributes: &Attributes) -> ShownAttributes<'_> {
     let is_absent = attributes.text("ensure") == Some("absent");
     let told = attributes.iter().filter(|(name, value)| **name != *"name" && !value.is_undef());
     let told = told.filter(|(name, _)| !is_absent || **name == *"ensure");
-    let mut shown: Shown<'_> = told.map(|(name, value)| (name.as_str(), value)).collect();
+    let mut shown: ShownAttributes<'_> = told.map(|(name, value)| (name.as_str(), value)).collect();
     shown.sort_unstable_by_key(|(name, _)| *name);
     shown
 }

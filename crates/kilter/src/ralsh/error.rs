@@ -25,7 +25,7 @@ impl Error {
     }
 
     /// Creates an error that was reported already.
-    pub(super) fn said() -> Error {
+    pub(super) fn reported() -> Error {
         Error::new("")
     }
 

@@ -111,9 +111,9 @@ impl Log for Logger {
 }
 
 /// Observer that logs the lines of providers.
-pub(super) struct Listening<'a>(pub(super) &'a Logger);
+pub(super) struct LogObserver<'a>(pub(super) &'a Logger);
 
-impl Observer for Listening<'_> {
+impl Observer for LogObserver<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Log { level, message, .. } => self.0.line(level, message),

@@ -31,7 +31,7 @@ pub(super) fn providers(session: &Session, args: &Args, logger: &Logger) -> Resu
     let libexec = listed("RALSH_LIBEXEC_DIR").into_iter().filter(|directory| directory.is_absolute()).collect();
     // Like libral, `ralsh` does not ask a suitable script again.
     let search = Search { directories, libexec, jobs: None, verify_suitability: false };
-    let providers = providers::collect(session, &search).map_err(|_| Error::said())?;
+    let providers = providers::collect(session, &search).map_err(|_| Error::reported())?;
     for note in &providers.notes {
         // A problem of one script is no error of a command that may use another.
         logger.line(note.level.min(Level::Warning), &note.to_string());

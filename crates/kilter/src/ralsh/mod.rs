@@ -126,7 +126,7 @@ fn carry_out(args: &Args, logger: &Logger) -> Result<RalshResult, Error> {
     if args.explain && args.resource_type.is_none() {
         return Err(Error::new("please provide a type").hint("run 'ralsh' to see a list of all types"));
     }
-    signals::listen().map_err(|_| Error::said())?;
+    signals::listen().map_err(|_| Error::reported())?;
     let session = &*Session::of_environment();
     let providers = lookup::providers(session, args, logger)?;
     if let Some(what) = args.complete {

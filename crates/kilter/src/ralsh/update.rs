@@ -12,7 +12,7 @@ use kilter_runtime::{Mode, Options, ResourceReport, RunError, StateDir, Status};
 use self::declared::{can_be_made, completed, prepared};
 use super::emit::OutputFormat;
 use super::error::Error;
-use super::log::{Listening, Logger};
+use super::log::{LogObserver, Logger};
 use super::{RalshResult, parse_value, read, shown};
 use crate::execute::{executed, fail_text};
 use crate::recorder::{OnFailure, RecordedObserver, Recorder};
@@ -47,7 +47,7 @@ pub(super) fn update(
     // A pause may have been added before the lock was taken.
     options.state_dir.as_ref().map_or(Ok(()), |state_dir| refuse_if_paused(state_dir.path()))?;
     let mut recorder = Recorder::of(session, &prepared, options.mode, OnFailure::End);
-    let mut shown = Listening(logger);
+    let mut shown = LogObserver(logger);
     let mut recorded = RecordedObserver { recorder: recorder.as_mut(), shown: &mut shown };
     let mut report = executed(&prepared, &options, &mut recorded).map_err(|error| not_started(&error))?;
     if let Some(recorder) = &mut recorder {

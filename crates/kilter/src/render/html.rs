@@ -242,7 +242,7 @@ fn resource_details(one: &ResourceReport) -> String {
         line(&format!("its changes took {}", report::seconds(one.duration)));
     }
     text.extend(one.differences.iter().map(|each| difference(each, "")));
-    text.extend(one.otherwise.iter().map(|each| difference(each, " (reported by its provider)")));
+    text.extend(one.unplanned_changes.iter().map(|each| difference(each, " (reported by its provider)")));
     if !one.notes.is_empty() {
         let notes: Vec<&str> = one.notes.iter().map(|note| note.as_str()).collect();
         let _ = writeln!(text, "<pre>{}</pre>", markup(&notes.join("\n")));

@@ -63,8 +63,8 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     if !report.differences.is_empty() {
         json.insert("differences".into(), report.differences.iter().map(difference).collect());
     }
-    if !report.otherwise.is_empty() {
-        json.insert("otherwise".into(), report.otherwise.iter().map(difference).collect());
+    if !report.unplanned_changes.is_empty() {
+        json.insert("unplanned_changes".into(), report.unplanned_changes.iter().map(difference).collect());
     }
     if !report.unknown.is_empty() {
         // An empty attribute stands for the resource as a whole.

@@ -20,7 +20,7 @@ const HELD: usize = 16 * 1024;
 
 /// Selection of the output during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct OutputSelection {
     /// Resources as they settle, on standard output.
     pub(crate) resources: bool,
     /// Minimum severity of log lines.
@@ -31,7 +31,7 @@ pub(crate) struct Shown {
 
 /// Shows a run on a terminal or in a file: resources as they settle, and long calls.
 pub(crate) struct Progress {
-    shown: Shown,
+    shown: OutputSelection,
     status_line: bool,
     painted: Option<Instant>,
     settled: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(shown: Shown, total: usize) -> Progress {
+    pub(crate) fn new(shown: OutputSelection, total: usize) -> Progress {
         let status_line = !shown.quiet && std::io::stderr().is_terminal();
         let (doing, held) = (String::new(), String::new());
         Progress { shown, status_line, painted: None, settled: 0, total, doing, held }

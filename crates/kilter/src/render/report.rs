@@ -20,8 +20,8 @@ pub(crate) fn resource(report: &ResourceReport, noop: bool) -> String {
     for difference in &report.differences {
         text += &attribute(difference);
     }
-    for difference in &report.otherwise {
-        text += &said(difference);
+    for difference in &report.unplanned_changes {
+        text += &provider_change(difference);
     }
     for (attribute, reason) in &report.unknown {
         let is_creation = report.status == Status::WouldChange && attribute == "ensure";
@@ -118,7 +118,7 @@ pub(super) fn attribute(difference: &Difference) -> String {
 }
 
 /// Returns a change that only the provider reports.
-fn said(difference: &Difference) -> String {
+fn provider_change(difference: &Difference) -> String {
     line(difference, &styled(FAINT, " (reported by its provider)"))
 }
 

@@ -296,7 +296,7 @@ impl StatusShared {
                 return;
             }
             StatusRequest::Status(which) => {
-                match retry_during_reload(|| self.window.look(which.clone(), QUERY_TIMEOUT)) {
+                match retry_during_reload(|| self.window.snapshot(which.clone(), QUERY_TIMEOUT)) {
                     Ok(standings) => {
                         let are_many = standings.resources.len() >= TRIM_THRESHOLD;
                         // The client may be gone and need no answer.

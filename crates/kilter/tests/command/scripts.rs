@@ -564,7 +564,7 @@ fn script_preview_is_shown_with_differences() {
     script(&place, "answer", "size: 6\nral_derive: true\n");
     let report: serde_json::Value = serde_json::from_str(&set(&["--format", "json"]).stdout).unwrap();
     let told = serde_json::json!([{ "attribute": "size", "is": 5, "should": 6 }]);
-    assert_eq!(report["resources"][0]["otherwise"], told);
+    assert_eq!(report["resources"][0]["unplanned_changes"], told);
     assert_eq!(report["resources"][0]["differences"].as_array().unwrap().len(), 1);
 }
 

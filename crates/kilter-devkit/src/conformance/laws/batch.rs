@@ -5,26 +5,26 @@ use kilter_model::{Change, Difference, Outcome, State};
 use super::reading::declared;
 use crate::conformance::fingerprint;
 use crate::conformance::harness::{
-    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+    DeclaredCase, EarlyEnd, Harness, ProviderUnderTest, Trial, broken, not_applicable, untried,
 };
 use crate::conformance::subject::Unsupported;
 use kilter_provider::compare;
 use kilter_provider::{Batch, Mode};
 
 /// A pending change of a resource.
-struct Way {
+struct PendingChange {
     declared: DeclaredCase,
     is: State,
     differences: Vec<Difference>,
 }
 
-impl Way {
-    fn of(world: &ProviderUnderTest, declared: DeclaredCase) -> Result<Way, Stop> {
+impl PendingChange {
+    fn of(world: &ProviderUnderTest, declared: DeclaredCase) -> Result<PendingChange, EarlyEnd> {
         // A specimen that must fail may be unreadable.
         let is = world.see(&declared).unwrap_or_else(|_| State::absent(declared.name.clone()));
         let differences = compare(world.provider(), &world.cx(), &is, &declared.should)
             .or_else(|e| untried(e.message.to_string()))?;
-        Ok(Way { declared, is, differences })
+        Ok(PendingChange { declared, is, differences })
     }
 
     fn change(&self) -> Change<'_> {
@@ -32,13 +32,13 @@ impl Way {
     }
 }
 
-fn set(world: &ProviderUnderTest, ways: &[Way]) -> Vec<Outcome> {
-    let changes: Vec<Change<'_>> = ways.iter().map(Way::change).collect();
+fn set(world: &ProviderUnderTest, ways: &[PendingChange]) -> Vec<Outcome> {
+    let changes: Vec<Change<'_>> = ways.iter().map(PendingChange::change).collect();
     world.set(&changes, Mode::Apply)
 }
 
 /// Returns the changes of all specimens. The failing specimen, if any, comes first.
-fn ways(world: &ProviderUnderTest) -> Result<Vec<Way>, Stop> {
+fn ways(world: &ProviderUnderTest) -> Result<Vec<PendingChange>, EarlyEnd> {
     let mut all = Vec::new();
     if let Some(failing) = world.subject.failing_specimen() {
         let failing = world.complete(failing, failing.first()).or_else(untried)?;
@@ -46,7 +46,7 @@ fn ways(world: &ProviderUnderTest) -> Result<Vec<Way>, Stop> {
         all.push(world.canonical(failing.clone()).unwrap_or(failing));
     }
     all.extend(declared(world)?);
-    all.into_iter().map(|one| Way::of(world, one)).collect()
+    all.into_iter().map(|one| PendingChange::of(world, one)).collect()
 }
 
 pub(super) fn each_is_answered(bench: &Harness) -> Trial {
@@ -80,7 +80,8 @@ pub(super) fn one_by_one(bench: &Harness) -> Trial {
         return not_applicable("the provider accepts one change at a time");
     }
     let [world, made] = bench.fingerprinted_one_by_one()?;
-    let ways: Vec<Way> = declared(&world)?.into_iter().map(|one| Way::of(&world, one)).collect::<Result<_, _>>()?;
+    let ways: Vec<PendingChange> =
+        declared(&world)?.into_iter().map(|one| PendingChange::of(&world, one)).collect::<Result<_, _>>()?;
     if ways.len() < 2 {
         return untried("the subject has only one specimen");
     }

@@ -3,16 +3,16 @@
 use kilter_model::{Attributes, Behaviour, State};
 
 use super::listing::every_state;
-use super::reading::{Missing, declared, unlike_attributes};
-use crate::conformance::harness::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, untried};
+use super::reading::{MissingAttribute, declared, unlike_attributes};
+use crate::conformance::harness::{DeclaredCase, EarlyEnd, Harness, ProviderUnderTest, Trial, broken, untried};
 use kilter_provider::compare;
 
 /// Returns every declaration of every specimen in canonical form.
-pub(super) fn all_declared(world: &ProviderUnderTest) -> Result<Vec<DeclaredCase>, Stop> {
+pub(super) fn all_declared(world: &ProviderUnderTest) -> Result<Vec<DeclaredCase>, EarlyEnd> {
     let mut all = declared(world)?;
     for specimen in world.subject.specimens() {
         for other in specimen.others() {
-            all.push(world.told(specimen, other)?);
+            all.push(world.valid_declaration(specimen, other)?);
         }
         all.extend(world.absence(specimen)?);
     }
@@ -24,7 +24,7 @@ pub(super) fn is_final(bench: &Harness) -> Trial {
     for once in all_declared(&world)? {
         let twice = world.canonical(once.clone());
         let twice = twice.or_else(|why| broken(format!("{}: the second time it fails: {why}", once.name)))?;
-        if let Some(what) = unlike_attributes(&once.should, &twice.should, Missing::Matters) {
+        if let Some(what) = unlike_attributes(&once.should, &twice.should, MissingAttribute::Matters) {
             return broken(format!("{}, after one and two calls: {what}", once.name));
         }
     }
@@ -40,7 +40,7 @@ pub(super) fn read_is_canonical(bench: &Harness) -> Trial {
         let returned = |name: &str| state.attributes.get(name).is_some();
         let kept = canonical.should.iter().filter(|(name, _)| returned(name.as_str()));
         let kept: Attributes = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
-        if let Some(what) = unlike_attributes(&state.attributes, &kept, Missing::Matters) {
+        if let Some(what) = unlike_attributes(&state.attributes, &kept, MissingAttribute::Matters) {
             return broken(format!("{}, as returned and as canonicalized: {what}", state.name));
         }
     }
@@ -50,7 +50,8 @@ pub(super) fn read_is_canonical(bench: &Harness) -> Trial {
 pub(super) fn read_can_be_declared(bench: &Harness) -> Trial {
     let world = bench.made()?;
     for one in declared(&world)? {
-        let state = world.look(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
+        let state =
+            world.read_undeclared(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
         if state.exists {
             holds_as_declared(&world, &one, &state)?;
         }
@@ -61,9 +62,9 @@ pub(super) fn read_can_be_declared(bench: &Harness) -> Trial {
 /// Checks that a state can be declared as it was read. Parameters cannot be read. Some are required (the file
 /// that contains an entry), others duplicate a value (the source of a content). The law holds if it holds with
 /// or without them.
-fn holds_as_declared(world: &ProviderUnderTest, one: &DeclaredCase, state: &State) -> Result<(), Stop> {
+fn holds_as_declared(world: &ProviderUnderTest, one: &DeclaredCase, state: &State) -> Result<(), EarlyEnd> {
     match holds_with(world, one, state, Parameters::Kept) {
-        Err(Stop::Broken(why)) => holds_with(world, one, state, Parameters::Dropped).or(broken(why)),
+        Err(EarlyEnd::Broken(why)) => holds_with(world, one, state, Parameters::Dropped).or(broken(why)),
         held => held,
     }
 }
@@ -80,7 +81,7 @@ fn holds_with(
     one: &DeclaredCase,
     state: &State,
     parameters: Parameters,
-) -> Result<(), Stop> {
+) -> Result<(), EarlyEnd> {
     let should = as_read(world, one, state, parameters);
     if let Some(problem) = world.provider().validate(&one.name, &should, &[]).first() {
         return broken(format!("{}, declared with its found state: {problem}", one.name));
@@ -90,7 +91,7 @@ fn holds_with(
     match world.check(&read) {
         Err(why) => broken(format!("{}, declared with its found state, cannot be checked: {why}", one.name)),
         Ok((_, differences)) if !differences.is_empty() => {
-            let told = crate::conformance::harness::told(&differences);
+            let told = crate::conformance::harness::differences_text(&differences);
             broken(format!("{} differs from its own found state: {told}", one.name))
         }
         Ok(_) => Ok(()),

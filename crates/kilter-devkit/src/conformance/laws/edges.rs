@@ -5,9 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ecow::EcoString;
 use kilter_model::{AttributeSchema, Attributes, Behaviour, Change, State, Value};
 
-use super::reading::{Missing, declared, seen, unlike_attributes};
+use super::reading::{MissingAttribute, declared, seen, unlike_attributes};
 use crate::conformance::edge;
-use crate::conformance::harness::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, told, untried};
+use crate::conformance::harness::{
+    DeclaredCase, EarlyEnd, Harness, ProviderUnderTest, Trial, broken, differences_text, untried,
+};
 use crate::conformance::specimen::Sample;
 use crate::conformance::subject::Unsupported;
 use crate::conformance::suite::end_of;
@@ -125,7 +127,7 @@ pub(super) fn names_survive(bench: &Harness) -> Trial {
 /// Trials of declarations, each in a sandbox in which all specimens except the first exist.
 struct Attempts<'a> {
     bench: &'a Harness,
-    kept: Option<Surroundings>,
+    kept: Option<PopulatedSandbox>,
 }
 
 impl Attempts<'_> {
@@ -135,14 +137,14 @@ impl Attempts<'_> {
         &mut self,
         what: &str,
         declare: impl Fn(&Sample, &ProviderUnderTest) -> (Sample, Attributes),
-    ) -> Result<Reception, Stop> {
-        let attempt = |around: &mut Surroundings| {
+    ) -> Result<Reception, EarlyEnd> {
+        let attempt = |around: &mut PopulatedSandbox| {
             let (specimen, given) = declare(&around.world.subject.specimens()[0], &around.world);
             match catch_unwind(AssertUnwindSafe(|| put_through(around, &specimen, &given))) {
-                Ok(Err(Stop::Broken(seen))) => broken(format!("{what}: {seen}")),
+                Ok(Err(EarlyEnd::Broken(seen))) => broken(format!("{what}: {seen}")),
                 Ok(tried) => tried,
                 Err(panic) => match end_of(&*panic) {
-                    Stop::Broken(seen) => broken(format!("{what}: {seen}")),
+                    EarlyEnd::Broken(seen) => broken(format!("{what}: {seen}")),
                     stop => Err(stop),
                 },
             }
@@ -154,14 +156,14 @@ impl Attempts<'_> {
                 return Ok(reception);
             }
         }
-        let mut around = Surroundings::new(self.bench)?;
+        let mut around = PopulatedSandbox::new(self.bench)?;
         let reception = attempt(&mut around)?;
         self.keep(around)?;
         Ok(reception)
     }
 
     /// Keeps a sandbox that has no trace of its declarations.
-    fn keep(&mut self, around: Surroundings) -> Result<(), Stop> {
+    fn keep(&mut self, around: PopulatedSandbox) -> Result<(), EarlyEnd> {
         match around.is_unchanged() {
             true => self.kept = Some(around),
             false => around.check_rest()?,
@@ -170,13 +172,13 @@ impl Attempts<'_> {
     }
 
     /// Checks the last sandbox.
-    fn finish(self) -> Result<(), Stop> {
+    fn finish(self) -> Result<(), EarlyEnd> {
         self.kept.map_or(Ok(()), |around| around.check_rest())
     }
 }
 
 /// A sandbox with all specimens except the first.
-struct Surroundings {
+struct PopulatedSandbox {
     world: ProviderUnderTest,
     others: OtherResources,
     /// Fingerprint before any declaration; none if fingerprints do not show the other specimens.
@@ -185,13 +187,13 @@ struct Surroundings {
     is_unread: bool,
 }
 
-impl Surroundings {
-    fn new(bench: &Harness) -> Result<Surroundings, Stop> {
+impl PopulatedSandbox {
+    fn new(bench: &Harness) -> Result<PopulatedSandbox, EarlyEnd> {
         let world = bench.world()?;
         let fresh = world.subject.fingerprint();
         world.arrange_all(&world.subject.specimens()[1..])?;
         let fingerprint = Some(world.subject.fingerprint()).filter(|made| *made != fresh);
-        Ok(Surroundings { others: OtherResources::of(&world)?, world, fingerprint, is_unread: false })
+        Ok(PopulatedSandbox { others: OtherResources::of(&world)?, world, fingerprint, is_unread: false })
     }
 
     fn is_unchanged(&self) -> bool {
@@ -199,18 +201,18 @@ impl Surroundings {
     }
 
     /// Checks that a declaration has not changed the other resources.
-    fn check(&mut self, one: &DeclaredCase) -> Result<(), Stop> {
+    fn check(&mut self, one: &DeclaredCase) -> Result<(), EarlyEnd> {
         self.is_unread = self.is_unchanged();
         if self.is_unread { Ok(()) } else { self.others.are_unchanged(&self.world, Some(one)) }
     }
 
     /// Reads the other resources if that has not been done after the last declarations.
-    fn check_rest(&self) -> Result<(), Stop> {
+    fn check_rest(&self) -> Result<(), EarlyEnd> {
         if self.is_unread { self.others.are_unchanged(&self.world, None) } else { Ok(()) }
     }
 }
 
-fn put_through(around: &mut Surroundings, specimen: &Sample, given: &Attributes) -> Result<Reception, Stop> {
+fn put_through(around: &mut PopulatedSandbox, specimen: &Sample, given: &Attributes) -> Result<Reception, EarlyEnd> {
     let Ok(one) = around.world.declare(specimen, given) else { return Ok(Reception::Refused) };
     ask_around(&around.world, &one);
     let reception = brought(&around.world, &one);
@@ -232,7 +234,7 @@ fn put_through(around: &mut Surroundings, specimen: &Sample, given: &Attributes)
 }
 
 /// Brings a resource to its declared state. The provider must reach exactly this state, or fail with a reason.
-fn brought(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Reception, Stop> {
+fn brought(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Reception, EarlyEnd> {
     let Ok((is, differences)) = world.check(one) else { return Ok(Reception::Failed) };
     if !differences.is_empty() {
         let change = Change::new(&one.name, &is, Some(&one.should), &differences);
@@ -247,7 +249,7 @@ fn brought(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Reception, S
     match world.check(one) {
         Err(why) => broken(format!("it was accepted, but cannot be read: {why}")),
         Ok((_, left)) if !left.is_empty() => {
-            broken(format!("it was accepted, but the found state differs: {}", told(&left)))
+            broken(format!("it was accepted, but the found state differs: {}", differences_text(&left)))
         }
         Ok((state, _)) => still_canonical(world, one, &state.attributes).map(|()| Reception::Taken),
     }
@@ -264,24 +266,24 @@ fn ask_around(world: &ProviderUnderTest, one: &DeclaredCase) {
     let _ = relations.conflicts(&one.name, &one.should, &|_, _| None);
 }
 
-fn still_canonical(world: &ProviderUnderTest, one: &DeclaredCase, found: &Attributes) -> Result<(), Stop> {
+fn still_canonical(world: &ProviderUnderTest, one: &DeclaredCase, found: &Attributes) -> Result<(), EarlyEnd> {
     let read = DeclaredCase { name: one.name.clone(), should: found.clone() };
     let canonical =
         world.canonical(read).or_else(|why| broken(format!("the found state cannot be canonicalized: {why}")))?;
-    match unlike_attributes(found, &canonical.should, Missing::MayBe) {
+    match unlike_attributes(found, &canonical.should, MissingAttribute::MayBe) {
         Some(what) => broken(format!("as found and as canonicalized: {what}")),
         None => Ok(()),
     }
 }
 
 /// Checks that a created resource can be removed, with any value.
-fn gone_again(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<(), Stop> {
+fn gone_again(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<(), EarlyEnd> {
     let is = seen(world, one)?;
     if world.subject.reason(Unsupported::Removal).is_some() || !is.exists {
         return Ok(());
     }
     world.remove(&is).or_else(|why| broken(format!("it was accepted, but cannot be removed: {why}")))?;
-    match world.left(one) {
+    match world.read_removed(one) {
         Ok(left) if left.exists => broken("it was accepted, but still exists after its removal"),
         Ok(_) => Ok(()),
         Err(why) => broken(format!("it was accepted, but cannot be read after its removal: {why}")),
@@ -295,7 +297,7 @@ struct OtherResources {
 }
 
 impl OtherResources {
-    fn of(world: &ProviderUnderTest) -> Result<OtherResources, Stop> {
+    fn of(world: &ProviderUnderTest) -> Result<OtherResources, EarlyEnd> {
         let others = declared(world)?.into_iter().skip(1);
         let states = others.map(|other| seen(world, &other)).collect::<Result<_, _>>()?;
         let is_listed = world.subject.reason(Unsupported::Listing).is_none();
@@ -303,7 +305,7 @@ impl OtherResources {
         Ok(OtherResources { names: listed.into_iter().map(|state| state.name).collect(), states })
     }
 
-    fn are_unchanged(&self, world: &ProviderUnderTest, one: Option<&DeclaredCase>) -> Result<(), Stop> {
+    fn are_unchanged(&self, world: &ProviderUnderTest, one: Option<&DeclaredCase>) -> Result<(), EarlyEnd> {
         let now = OtherResources::of(world)?;
         let is_other = |name: &EcoString| one.is_none_or(|one| one.name != *name);
         let lacks = |names: &[EcoString], name: &EcoString| is_other(name) && !names.contains(name);

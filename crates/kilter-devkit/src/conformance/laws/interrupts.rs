@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kilter_model::{Change, Difference, State};
 
 use super::reading::{agrees_anew, declared, seen};
-use crate::conformance::harness::{DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, untried};
+use crate::conformance::harness::{DeclaredCase, EarlyEnd, Harness, ProviderUnderTest, Trial, broken, untried};
 use crate::conformance::subject::Unsupported;
 use kilter_provider::Mode;
 use kilter_provider::compare;
@@ -56,7 +56,7 @@ struct Due {
 }
 
 impl Due {
-    fn of(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Due, Stop> {
+    fn of(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Due, EarlyEnd> {
         let is = seen(world, one)?;
         let differences = compare(world.provider(), &world.cx(), &is, &one.should)
             .or_else(|error| untried(error.message.to_string()))?;
@@ -64,7 +64,7 @@ impl Due {
     }
 
     /// Applies the change. Returns the reason if it failed.
-    fn set(&self, world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Option<String>, Stop> {
+    fn set(&self, world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Option<String>, EarlyEnd> {
         let change = Change::new(&one.name, &self.is, Some(&one.should), &self.differences);
         match world.set(&[change], Mode::Apply).into_iter().next() {
             Some(outcome) => Ok(outcome.failure.map(|failure| failure.to_string())),
@@ -74,7 +74,7 @@ impl Due {
 }
 
 /// Checks that a successful change was really made.
-fn told_truly(world: &ProviderUnderTest, one: &DeclaredCase, failure: Option<String>) -> Result<(), Stop> {
+fn told_truly(world: &ProviderUnderTest, one: &DeclaredCase, failure: Option<String>) -> Result<(), EarlyEnd> {
     match (failure, world.check(one)) {
         (_, Err(why)) => broken(format!("{} cannot be read after the interrupt: {why}", one.name)),
         (None, Ok((_, left))) if !left.is_empty() => {

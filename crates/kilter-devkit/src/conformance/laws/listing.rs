@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use kilter_model::{Attributes, State};
 
-use super::reading::{Missing, declared, unlike_attributes};
+use super::reading::{MissingAttribute, declared, unlike_attributes};
 use crate::conformance::harness::{
-    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+    DeclaredCase, EarlyEnd, Harness, ProviderUnderTest, Trial, broken, not_applicable, untried,
 };
 use crate::conformance::subject::Unsupported;
 use kilter_provider::Strictness;
@@ -47,7 +47,7 @@ pub(super) fn none_is_no_error(bench: &Harness) -> Trial {
 }
 
 /// Lists all resources of a sandbox with all specimens.
-fn all(world: &ProviderUnderTest) -> Result<Vec<State>, Stop> {
+fn all(world: &ProviderUnderTest) -> Result<Vec<State>, EarlyEnd> {
     world.needs(Unsupported::Listing)?;
     world.get(Query::All).or_else(|why| broken(format!("a get of all is an error: {why}")))
 }
@@ -59,8 +59,9 @@ pub(super) fn some_among_all(bench: &Harness) -> Trial {
         let Some(listed) = all.iter().find(|state| state.name == one.name && state.exists) else {
             return broken(format!("{} exists, but a get of all does not return it", one.name));
         };
-        let looked = world.look(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
-        if let Some(what) = unlike_attributes(&listed.attributes, &looked.attributes, Missing::MayBe) {
+        let looked =
+            world.read_undeclared(&one).or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?;
+        if let Some(what) = unlike_attributes(&listed.attributes, &looked.attributes, MissingAttribute::MayBe) {
             return broken(format!("{}, in a get of all and in a get by name: {what}", one.name));
         }
     }
@@ -86,7 +87,7 @@ pub(super) fn once(bench: &Harness) -> Trial {
     }
     for state in all.iter().filter(|state| state.exists).take(LOOKED_AT) {
         let listed = DeclaredCase { name: state.name.clone(), should: state.attributes.clone() };
-        match world.look(&listed) {
+        match world.read_undeclared(&listed) {
             Err(why) => return broken(format!("{} is listed, but a get by name fails: {why}", state.name)),
             Ok(state) if !state.exists => {
                 return broken(format!("{} is listed, but a get by name does not find it", state.name));
@@ -113,14 +114,14 @@ fn remark(first: &[State], second: &[State], took: Duration) -> Option<String> {
 }
 
 /// Returns every readable state: from a list, with a desired state, and by name.
-pub(super) fn every_state(world: &ProviderUnderTest) -> Result<Vec<State>, Stop> {
+pub(super) fn every_state(world: &ProviderUnderTest) -> Result<Vec<State>, EarlyEnd> {
     let mut states = Vec::new();
     if world.subject.reason(Unsupported::Listing).is_none() {
         // Another law covers listing.
         states.extend(world.get(Query::All).unwrap_or_default());
     }
     for one in declared(world)? {
-        let states_of = [world.see(&one), world.look(&one)];
+        let states_of = [world.see(&one), world.read_undeclared(&one)];
         for state in states_of {
             states.push(state.or_else(|why| untried(format!("{} cannot be read: {why}", one.name)))?);
         }
@@ -164,7 +165,7 @@ pub(super) fn titles_fit(bench: &Harness) -> Trial {
     Ok(None)
 }
 
-fn fits_title(world: &ProviderUnderTest, title: &str, attributes: &Attributes) -> Result<(), Stop> {
+fn fits_title(world: &ProviderUnderTest, title: &str, attributes: &Attributes) -> Result<(), EarlyEnd> {
     world.schema().check_title(title, attributes).or_else(|error| broken(error.to_string()))
 }
 

@@ -6,13 +6,13 @@ use super::canonical::all_declared;
 use super::reading::seen;
 use crate::conformance::fingerprint;
 use crate::conformance::harness::{
-    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+    DeclaredCase, EarlyEnd, Harness, ProviderUnderTest, Trial, broken, not_applicable, untried,
 };
 use kilter_provider::Mode;
 use kilter_provider::compare;
 
 /// Returns the failure of a preview of a declaration. None if it succeeded or if the resource is in sync.
-fn previewed(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Option<String>, Stop> {
+fn previewed(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Option<String>, EarlyEnd> {
     let is = seen(world, one)?;
     let differences =
         compare(world.provider(), &world.cx(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
@@ -25,7 +25,7 @@ fn previewed(world: &ProviderUnderTest, one: &DeclaredCase) -> Result<Option<Str
 }
 
 /// Ends the trial if the provider has no previews.
-fn needs_previews(world: &ProviderUnderTest) -> Result<(), Stop> {
+fn needs_previews(world: &ProviderUnderTest) -> Result<(), EarlyEnd> {
     match world.schema().has(Feature::SupportsNoop) {
         true => Ok(()),
         false => {
@@ -67,7 +67,7 @@ pub(super) fn foresees_rightly(bench: &Harness) -> Trial {
             vec![(&fresh, fresh.first(&fresh.subject.specimens()[at])?)];
         let specimen = &made.subject.specimens()[at];
         for other in specimen.others() {
-            ways.push((&made, made.told(specimen, other)?));
+            ways.push((&made, made.valid_declaration(specimen, other)?));
         }
         for (world, one) in ways {
             if let Some(failure) = previewed(world, &one)? {

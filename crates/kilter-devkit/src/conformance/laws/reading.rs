@@ -6,7 +6,7 @@ use kilter_model::{Attributes, State};
 
 use crate::conformance::fingerprint;
 use crate::conformance::harness::{
-    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, told, untried,
+    DeclaredCase, EarlyEnd, Harness, ProviderUnderTest, Trial, broken, differences_text, not_applicable, untried,
 };
 use kilter_provider::compare;
 use kilter_provider::read;
@@ -16,12 +16,12 @@ use kilter_provider::{Query, Wanted, get_one};
 const SLOW_GET: Duration = Duration::from_secs(1);
 
 /// Returns the first declarations of all specimens.
-pub(super) fn declared(world: &ProviderUnderTest) -> Result<Vec<DeclaredCase>, Stop> {
+pub(super) fn declared(world: &ProviderUnderTest) -> Result<Vec<DeclaredCase>, EarlyEnd> {
     world.subject.specimens().iter().map(|specimen| world.first(specimen)).collect()
 }
 
 /// Reads a resource. Ends the trial if this fails.
-pub(super) fn seen(world: &ProviderUnderTest, declared: &DeclaredCase) -> Result<State, Stop> {
+pub(super) fn seen(world: &ProviderUnderTest, declared: &DeclaredCase) -> Result<State, EarlyEnd> {
     world.see(declared).or_else(|why| untried(format!("{} cannot be read: {why}", declared.name)))
 }
 
@@ -66,7 +66,7 @@ enum ReadCall<'a> {
 }
 
 /// Checks that reads neither change a sandbox nor try to.
-fn leave_no_trace(world: &ProviderUnderTest, reads: &[(&str, ReadCall<'_>)]) -> Result<(), Stop> {
+fn leave_no_trace(world: &ProviderUnderTest, reads: &[(&str, ReadCall<'_>)]) -> Result<(), EarlyEnd> {
     let before = world.subject.fingerprint();
     // Discards attempts of earlier calls.
     drop(world.subject.tried());
@@ -143,7 +143,7 @@ pub(super) fn does_not_echo(bench: &Harness) -> Trial {
         let first = world.first(specimen)?;
         let true_state = seen(&world, &first)?;
         for other in specimen.others() {
-            let other = world.told(specimen, other)?;
+            let other = world.valid_declaration(specimen, other)?;
             let changes = |state: &State| {
                 compare(world.provider(), &world.cx(), state, &other.should)
                     .or_else(|error| untried(error.message.to_string()))
@@ -154,7 +154,7 @@ pub(super) fn does_not_echo(bench: &Harness) -> Trial {
             tried += 1;
             let state = seen(&world, &other)?;
             if changes(&state)?.is_empty() {
-                let wanted = told(&changes(&true_state)?);
+                let wanted = differences_text(&changes(&true_state)?);
                 return broken(format!(
                     "{} is returned with its declared value, but does not have it: {wanted}",
                     one(&other)
@@ -201,25 +201,26 @@ fn unlike(one: &State, other: &State) -> Option<String> {
     if one.exists != other.exists {
         return Some(format!("exists is {} and {}", one.exists, other.exists));
     }
-    unlike_attributes(&one.attributes, &other.attributes, Missing::Matters).or_else(|| {
-        (one.drift != other.drift).then(|| format!("drift: {} and {}", told(&one.drift), told(&other.drift)))
+    unlike_attributes(&one.attributes, &other.attributes, MissingAttribute::Matters).or_else(|| {
+        (one.drift != other.drift)
+            .then(|| format!("drift: {} and {}", differences_text(&one.drift), differences_text(&other.drift)))
     })
 }
 
 /// Treatment of an attribute that only one of two states has.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Missing {
+pub(super) enum MissingAttribute {
     Matters,
     /// Lazy attributes are read only on request.
     MayBe,
 }
 
 /// Returns a difference between two sets of attributes.
-pub(super) fn unlike_attributes(one: &Attributes, other: &Attributes, missing: Missing) -> Option<String> {
+pub(super) fn unlike_attributes(one: &Attributes, other: &Attributes, missing: MissingAttribute) -> Option<String> {
     let names = one.iter().chain(other.iter()).map(|(name, _)| name.as_str());
     names.into_iter().find_map(|name| match (one.get(name), other.get(name)) {
         (Some(one), Some(other)) if one.is_same(other) => None,
-        (Some(_), None) | (None, Some(_)) if missing == Missing::MayBe => None,
+        (Some(_), None) | (None, Some(_)) if missing == MissingAttribute::MayBe => None,
         (None, None) => None,
         (one, other) => Some(format!("`{name}` is {one:?} and {other:?}")),
     })

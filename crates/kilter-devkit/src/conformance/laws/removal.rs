@@ -2,7 +2,7 @@
 
 use super::reading::{declared, seen};
 use crate::conformance::harness::{
-    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+    DeclaredCase, EarlyEnd, Harness, ProviderUnderTest, Trial, broken, not_applicable, untried,
 };
 use crate::conformance::subject::Unsupported;
 
@@ -10,7 +10,7 @@ use crate::conformance::subject::Unsupported;
 ///
 /// # Errors
 /// If the type has no `ensure: absent`.
-fn absences(world: &ProviderUnderTest) -> Result<Vec<DeclaredCase>, Stop> {
+fn absences(world: &ProviderUnderTest) -> Result<Vec<DeclaredCase>, EarlyEnd> {
     let absences = world.subject.specimens().iter().map(|specimen| world.absence(specimen));
     let absences: Vec<DeclaredCase> = absences.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
     if absences.is_empty() { not_applicable("the type has no `ensure: absent`") } else { Ok(absences) }
@@ -29,8 +29,8 @@ pub(super) fn ensure_absent(bench: &Harness) -> Trial {
     Ok(None)
 }
 
-fn gone(world: &ProviderUnderTest, declared: &DeclaredCase) -> Result<(), Stop> {
-    match world.left(declared) {
+fn gone(world: &ProviderUnderTest, declared: &DeclaredCase) -> Result<(), EarlyEnd> {
+    match world.read_removed(declared) {
         Ok(state) if !state.exists => Ok(()),
         Ok(_) => broken(format!("{} still exists", declared.name)),
         Err(why) => broken(format!("{} cannot be read since it was removed: {why}", declared.name)),
@@ -63,7 +63,7 @@ pub(super) fn absent_stays(bench: &Harness) -> Trial {
             Err(why) => return broken(format!("{} does not exist and cannot be checked: {why}", absent.name)),
             Ok((state, _)) if state.exists => return untried(format!("{} exists in a fresh sandbox", absent.name)),
             Ok((_, differences)) if !differences.is_empty() => {
-                let told = crate::conformance::harness::told(&differences);
+                let told = crate::conformance::harness::differences_text(&differences);
                 return broken(format!(
                     "{} does not exist, but is not in sync with `ensure: absent`: {told}",
                     absent.name

@@ -2,7 +2,7 @@
 
 use kilter_model::{AttributeSchema, Behaviour, Change, DataType, Difference, Hash, Outcome, State, Value};
 
-use crate::conformance::harness::{Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable};
+use crate::conformance::harness::{EarlyEnd, Harness, ProviderUnderTest, Trial, broken, not_applicable};
 use crate::conformance::specimen::Sample;
 use kilter_provider::Mode;
 use kilter_provider::compare;
@@ -65,7 +65,7 @@ struct SecretAttempts<'a> {
 }
 
 impl SecretAttempts<'_> {
-    fn run(&self) -> Result<(), Stop> {
+    fn run(&self) -> Result<(), EarlyEnd> {
         let mut world = self.bench.world()?;
         let mut before = world.subject.fingerprint();
         let mut refused: Vec<&Secret> = Vec::new();
@@ -108,19 +108,19 @@ impl SecretAttempts<'_> {
 
     /// Declares a resource with a secret or without the attribute. Searches all messages for the secret, and for those
     /// that the provider got before.
-    fn pass(&self, world: &ProviderUnderTest, secret: Option<&Secret>, earlier: &[&Secret]) -> Result<(), Stop> {
+    fn pass(&self, world: &ProviderUnderTest, secret: Option<&Secret>, earlier: &[&Secret]) -> Result<(), EarlyEnd> {
         let specimen = &world.subject.specimens()[0];
         let mut given = specimen.first().clone();
         match secret {
             Some(secret) => given.set(self.name, secret.value.clone()),
             None => drop(given.remove(self.name)),
         }
-        let mut said = Said::default();
-        if let Err(Stop::Broken(why) | Stop::Untried(why)) = pass(world, specimen, &given, &mut said) {
-            said.hear("an error", why);
+        let mut said = CollectedMessages::default();
+        if let Err(EarlyEnd::Broken(why) | EarlyEnd::Untried(why)) = pass(world, specimen, &given, &mut said) {
+            said.add("an error", why);
         }
         for line in world.lines.take() {
-            said.hear("the log", line);
+            said.add("the log", line);
         }
         for Secret { text, value } in secret.into_iter().chain(earlier.iter().copied()) {
             if let Some(leak) = said.0.iter().find(|said| said.contains(text)) {
@@ -154,21 +154,21 @@ fn own_texts(specimen: &Sample, name: &str) -> Option<Secret> {
 
 /// All messages about a resource.
 #[derive(Default)]
-struct Said(Vec<String>);
+struct CollectedMessages(Vec<String>);
 
-impl Said {
-    fn hear(&mut self, whence: &str, text: impl std::fmt::Display) {
+impl CollectedMessages {
+    fn add(&mut self, whence: &str, text: impl std::fmt::Display) {
         self.0.push(format!("{whence}: {text}"));
     }
 
     fn outcome(&mut self, outcome: &Outcome) {
-        outcome.failure.iter().for_each(|failure| self.hear("a failure", failure));
-        outcome.notes.iter().for_each(|note| self.hear("a note", note));
-        outcome.outputs.iter().for_each(|(name, value)| self.hear("an output", format!("{name}: {value}")));
+        outcome.failure.iter().for_each(|failure| self.add("a failure", failure));
+        outcome.notes.iter().for_each(|note| self.add("a note", note));
+        outcome.outputs.iter().for_each(|(name, value)| self.add("an output", format!("{name}: {value}")));
     }
 
     fn difference(&mut self, difference: &Difference) {
-        self.hear("a difference", format!("{difference:?}"));
+        self.add("a difference", format!("{difference:?}"));
     }
 }
 
@@ -177,17 +177,17 @@ fn pass(
     world: &ProviderUnderTest,
     specimen: &Sample,
     given: &kilter_model::Attributes,
-    said: &mut Said,
-) -> Result<(), Stop> {
+    said: &mut CollectedMessages,
+) -> Result<(), EarlyEnd> {
     let complete = world.complete(specimen, given).or_else(broken)?;
     let provider = world.provider();
     for problem in provider.validate(&complete.name, &complete.should, &[]) {
-        said.hear("a problem", problem);
+        said.add("a problem", problem);
     }
     // Values from other resources are not validated, so the trial continues.
     let one = world.canonical(complete).or_else(broken)?;
     let is = world.see(&one).unwrap_or_else(|why| {
-        said.hear("an error of get", why);
+        said.add("an error of get", why);
         State::absent(one.name.clone())
     });
     let differences =

@@ -5,7 +5,7 @@ use kilter_model::{AttributeName, AttributeSchema, Attributes, Behaviour, Change
 use super::reading::{declared, seen};
 use crate::conformance::fingerprint;
 use crate::conformance::harness::{
-    DeclaredCase, Harness, ProviderUnderTest, Stop, Trial, broken, not_applicable, untried,
+    DeclaredCase, EarlyEnd, Harness, ProviderUnderTest, Trial, broken, not_applicable, untried,
 };
 use crate::conformance::subject::Unsupported;
 use kilter_provider::Mode;
@@ -20,7 +20,7 @@ pub(super) fn makes_what_was_asked(bench: &Harness) -> Trial {
         let first = world.first(specimen)?;
         made += usize::from(converge(&world, &first)?);
         for other in specimen.others() {
-            changed += usize::from(converge(&world, &world.told(specimen, other)?)?);
+            changed += usize::from(converge(&world, &world.valid_declaration(specimen, other)?)?);
         }
         made += usize::from(converge(&world, &first)?);
     }
@@ -41,7 +41,7 @@ pub(super) fn makes_what_was_asked(bench: &Harness) -> Trial {
 }
 
 /// Brings a resource to a declaration. Returns whether anything had to be set.
-fn converge(world: &ProviderUnderTest, declared: &DeclaredCase) -> Result<bool, Stop> {
+fn converge(world: &ProviderUnderTest, declared: &DeclaredCase) -> Result<bool, EarlyEnd> {
     world.converge(declared).or_else(broken)
 }
 
@@ -71,12 +71,13 @@ pub(super) fn leaves_others(bench: &Harness) -> Trial {
     for changed in 0..count {
         let world = bench.made()?;
         let all = declared(&world)?;
-        let states =
-            |world: &ProviderUnderTest| all.iter().map(|one| seen(world, one)).collect::<Result<Vec<State>, Stop>>();
+        let states = |world: &ProviderUnderTest| {
+            all.iter().map(|one| seen(world, one)).collect::<Result<Vec<State>, EarlyEnd>>()
+        };
         let before = states(&world)?;
         let specimen = &world.subject.specimens()[changed];
         if let Some(other) = specimen.others().first() {
-            world.arrange(&world.told(specimen, other)?)?;
+            world.arrange(&world.valid_declaration(specimen, other)?)?;
             tried += 1;
             unchanged(&all, changed, &before, &states(&world)?, "was changed")?;
         }
@@ -91,7 +92,7 @@ pub(super) fn leaves_others(bench: &Harness) -> Trial {
     }
 }
 
-fn unchanged(all: &[DeclaredCase], but: usize, before: &[State], after: &[State], how: &str) -> Result<(), Stop> {
+fn unchanged(all: &[DeclaredCase], but: usize, before: &[State], after: &[State], how: &str) -> Result<(), EarlyEnd> {
     let other = (0..all.len()).find(|&at| at != but && before[at] != after[at]);
     match other {
         Some(at) => broken(format!("{} is another one since {} {how}", all[at].name, all[but].name)),
@@ -134,7 +135,7 @@ fn is_free(world: &ProviderUnderTest, name: &str) -> bool {
 
 /// Changes an attribute of a specimen, with only its parameters declared in addition. Returns false if this
 /// declaration is invalid.
-fn alone(bench: &Harness, at: usize, (changed, value): (&str, &Value), others: &[&str]) -> Result<bool, Stop> {
+fn alone(bench: &Harness, at: usize, (changed, value): (&str, &Value), others: &[&str]) -> Result<bool, EarlyEnd> {
     let world = bench.made()?;
     let specimen = &world.subject.specimens()[at];
     let first = world.first(specimen)?;
@@ -203,7 +204,7 @@ fn forms_of_absence(world: &ProviderUnderTest, one: &DeclaredCase) -> Vec<State>
     forms
 }
 
-fn created(world: &ProviderUnderTest, one: &DeclaredCase, is: State) -> Result<(), Stop> {
+fn created(world: &ProviderUnderTest, one: &DeclaredCase, is: State) -> Result<(), EarlyEnd> {
     let differences =
         compare(world.provider(), &world.cx(), &is, &one.should).or_else(|error| untried(error.message.to_string()))?;
     let change = Change::new(&one.name, &is, Some(&one.should), &differences);

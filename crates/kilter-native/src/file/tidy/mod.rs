@@ -85,7 +85,7 @@ impl TidyProvider {
         TidyProvider { files: FileProvider::sharing(accounts) }
     }
 
-    fn look(cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, EcoString> {
+    fn read_state(cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, EcoString> {
         let attributes = Attributes::from_iter([("path", Value::String(wanted.name.clone()))]);
         let mut state = State::present(wanted.name.clone(), attributes);
         let Some(should) = wanted.should else { return Ok(state) };
@@ -101,8 +101,8 @@ impl TidyProvider {
         }
         // An earlier resource of a plan may create further files. They are not old.
         if cx.is_noop() && !criteria.is_aged() {
-            let is_meant = |path: &str| !cx.outlook().is_written(path);
-            let because = cx.outlook().below(wanted.name, path, &is_meant);
+            let is_meant = |path: &str| !cx.preview_context().is_written(path);
+            let because = cx.preview_context().below(wanted.name, path, &is_meant);
             state.unknown.extend(because.map(|because| Unknown { attribute: "path".into(), because: because.into() }));
         }
         Ok(state)
@@ -223,7 +223,7 @@ impl Provider for TidyProvider {
 
 impl ReadOne for TidyProvider {
     fn get_one(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, ProviderError> {
-        TidyProvider::look(cx, wanted).map_err(|reason| match wanted.should {
+        TidyProvider::read_state(cx, wanted).map_err(|reason| match wanted.should {
             Some(should) => Redactor::of(should).error(ProviderError::new(reason)),
             None => ProviderError::new(reason),
         })

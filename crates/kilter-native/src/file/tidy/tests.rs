@@ -210,7 +210,7 @@ fn paths_of_other_resources_and_the_state_directory_stay() {
     ["a/kept", "a/stray", "state/x"].iter().for_each(|name| bench.file(name, 0, 0));
     let other = WrittenPath(bench.path().join("a/kept"));
     let state = bench.path().join("state");
-    let cx = Context::empty().with_outlook(&other);
+    let cx = Context::empty().with_preview_context(&other);
     let name = bench.name();
     let all = recursive(&[("rmdirs", true.into())]);
     let found = check_one(&bench.provider, &cx.with_var_dir(Some(&state)), Wanted::new(&name, Some(&all))).unwrap();

@@ -12,7 +12,7 @@ use crate::file::entry;
 use crate::file::error::{FileError, MAX_DEPTH};
 use crate::file::kind::Kind;
 use crate::file::open::{self, LIST};
-use crate::file::opened_path::{FoundEntry, list_all, look, look_within, open_seen};
+use crate::file::opened_path::{FoundEntry, examine, list_all, look_within, open_seen};
 use crate::file::temp_names;
 
 /// Entries to remove. The entries of a directory precede it.
@@ -45,7 +45,7 @@ pub(super) fn removals(cx: &Context<'_>, path: &str, criteria: &Criteria, limit:
         }
         return Ok(walk.found);
     }
-    let Some(there) = look(path, false)? else { return Ok(walk.found) };
+    let Some(there) = examine(path, false)? else { return Ok(walk.found) };
     if there.kind != Kind::Directory {
         return Err(FileError::NotDirectory { path: path.to_owned(), is: there.kind });
     }
@@ -107,7 +107,7 @@ impl TidyWalk<'_> {
             Kind::Directory => false,
             _ => !temp_names::is_in_use(name, &is.stat),
         };
-        if !is_empty || !self.criteria.hold(name, &is, self.now) || self.cx.outlook().is_written(&path) {
+        if !is_empty || !self.criteria.hold(name, &is, self.now) || self.cx.preview_context().is_written(&path) {
             return Ok(false);
         }
         match self.found.entries.len() < self.limit {

@@ -36,19 +36,19 @@ pub(crate) struct Sockets {
 
 /// Limit of a wait.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience<'a> {
+pub(crate) struct WaitLimit<'a> {
     /// Time at which the wait ends, and its duration. None if it is unlimited.
     until: Option<(Instant, Duration)>,
     interrupt: Interrupt<'a>,
 }
 
-impl<'a> Patience<'a> {
-    pub(crate) fn of(longest: Duration, interrupt: Interrupt<'a>) -> Patience<'a> {
-        Patience { until: Some((Instant::now() + longest, longest)), interrupt }
+impl<'a> WaitLimit<'a> {
+    pub(crate) fn of(longest: Duration, interrupt: Interrupt<'a>) -> WaitLimit<'a> {
+        WaitLimit { until: Some((Instant::now() + longest, longest)), interrupt }
     }
 
-    pub(crate) fn unlimited(interrupt: Interrupt<'a>) -> Patience<'a> {
-        Patience { until: None, interrupt }
+    pub(crate) fn unlimited(interrupt: Interrupt<'a>) -> WaitLimit<'a> {
+        WaitLimit { until: None, interrupt }
     }
 
     /// Waits until the stream is ready, or to the end of the patience without a stream.
@@ -85,7 +85,7 @@ impl<'a> Patience<'a> {
 
     /// Waits for this duration, or until the end of the patience.
     pub(crate) fn pause(&self, duration: Duration) -> Result<(), BusError> {
-        let paused = Patience { until: Some((Instant::now() + duration, duration)), interrupt: self.interrupt };
+        let paused = WaitLimit { until: Some((Instant::now() + duration, duration)), interrupt: self.interrupt };
         match paused.wait(None, PollFlags::IN) {
             Err(BusError::Late(_)) => Ok(()),
             ended => ended,
@@ -119,7 +119,7 @@ impl Connection {
     ///
     /// # Errors
     /// If nothing listens at the sockets, or if the authentication fails.
-    pub(crate) fn open(sockets: &Sockets, patience: Patience<'_>) -> Result<Connection, BusError> {
+    pub(crate) fn open(sockets: &Sockets, patience: WaitLimit<'_>) -> Result<Connection, BusError> {
         let is_root = rustix::process::geteuid().is_root();
         if is_root && let Ok(stream) = UnixStream::connect(&sockets.private) {
             return Connection::authenticated(stream, "", &sockets.private, patience);
@@ -135,7 +135,7 @@ impl Connection {
         stream: UnixStream,
         destination: &'static str,
         path: &Path,
-        patience: Patience<'_>,
+        patience: WaitLimit<'_>,
     ) -> Result<Connection, BusError> {
         stream.set_nonblocking(true).map_err(|error| unconnected(path, &error))?;
         let (received, signals) = (Vec::new(), VecDeque::new());
@@ -153,7 +153,7 @@ impl Connection {
     }
 
     /// Requests the signals of systemd. They are kept from now on.
-    pub(crate) fn subscribe(&mut self, patience: Patience<'_>) -> Result<(), BusError> {
+    pub(crate) fn subscribe(&mut self, patience: WaitLimit<'_>) -> Result<(), BusError> {
         self.keeps_signals = true;
         if !self.destination.is_empty() {
             self.ask_bus("AddMatch", Some("type='signal',sender='org.freedesktop.systemd1'"), patience)?;
@@ -173,7 +173,7 @@ impl Connection {
     ///
     /// # Errors
     /// If the call is refused, or if there is no answer.
-    pub(crate) fn call(&mut self, call: BusCall<'_>, patience: Patience<'_>) -> Result<BusMessage, BusError> {
+    pub(crate) fn call(&mut self, call: BusCall<'_>, patience: WaitLimit<'_>) -> Result<BusMessage, BusError> {
         let mut answers = self.call_all([call], patience)?;
         answers.pop().ok_or(BusError::Malformed("an answer is missing"))?
     }
@@ -185,7 +185,7 @@ impl Connection {
     pub(crate) fn call_all<'a>(
         &mut self,
         calls: impl IntoIterator<Item = BusCall<'a>>,
-        patience: Patience<'_>,
+        patience: WaitLimit<'_>,
     ) -> Result<Vec<Result<BusMessage, BusError>>, BusError> {
         let mut calls = calls.into_iter().peekable();
         let mut answers = Vec::new();
@@ -208,7 +208,7 @@ impl Connection {
         &mut self,
         first: u32,
         count: usize,
-        patience: Patience<'_>,
+        patience: WaitLimit<'_>,
     ) -> Result<Vec<Result<BusMessage, BusError>>, BusError> {
         let mut answers: Vec<Option<Result<BusMessage, BusError>>> = (0..count).map(|_| None).collect();
         let mut missing = count;
@@ -231,7 +231,7 @@ impl Connection {
     ///
     /// # Errors
     /// If the connection ends, or the wait.
-    pub(crate) fn signal(&mut self, patience: Patience<'_>) -> Result<BusMessage, BusError> {
+    pub(crate) fn signal(&mut self, patience: WaitLimit<'_>) -> Result<BusMessage, BusError> {
         loop {
             if let Some(signal) = self.signals.pop_front() {
                 return Ok(signal);
@@ -256,7 +256,7 @@ impl Connection {
         self.signals.clear();
     }
 
-    fn ask_bus(&mut self, member: &str, argument: Option<&str>, patience: Patience<'_>) -> Result<(), BusError> {
+    fn ask_bus(&mut self, member: &str, argument: Option<&str>, patience: WaitLimit<'_>) -> Result<(), BusError> {
         let mut body = Body::default();
         argument.into_iter().for_each(|text| body.string(text));
         let signature = if argument.is_some() { "s" } else { "" };
@@ -272,7 +272,7 @@ impl Connection {
     }
 
     /// Sends bytes. Reads at the same time, because the other side may wait until its answers are read.
-    fn send(&mut self, mut bytes: &[u8], patience: Patience<'_>) -> Result<(), BusError> {
+    fn send(&mut self, mut bytes: &[u8], patience: WaitLimit<'_>) -> Result<(), BusError> {
         while !bytes.is_empty() {
             match self.stream.write(bytes) {
                 Ok(written) => bytes = &bytes[written..],
@@ -287,7 +287,7 @@ impl Connection {
         Ok(())
     }
 
-    fn receive(&mut self, patience: Patience<'_>) -> Result<BusMessage, BusError> {
+    fn receive(&mut self, patience: WaitLimit<'_>) -> Result<BusMessage, BusError> {
         loop {
             if let Some(message) = BusMessage::take(&mut self.received)? {
                 return Ok(message);
@@ -315,7 +315,7 @@ impl Connection {
     }
 
     /// Reads a line of the authentication.
-    fn line(&mut self, patience: Patience<'_>) -> Result<Vec<u8>, BusError> {
+    fn line(&mut self, patience: WaitLimit<'_>) -> Result<Vec<u8>, BusError> {
         loop {
             if let Some(end) = self.received.windows(2).position(|two| two == b"\r\n") {
                 let line = self.received.drain(..end + 2).collect();

@@ -6,7 +6,7 @@
 mod connection;
 mod message;
 
-pub(crate) use connection::{BusCall, Connection, Patience, Sockets};
+pub(crate) use connection::{BusCall, Connection, Sockets, WaitLimit};
 #[cfg(test)]
 pub(crate) use message::MessageKind;
 pub(crate) use message::{Body, BusMessage, Reader};

@@ -146,7 +146,7 @@ fn fatal_failure_ends_run() {
     let body = |mut log: ChangeLog<'_>| {
         assert!(log.updating("a", None, |_| Ok(())));
         assert!(!log.updating("b", None, |_| Err(Failure::fatal("the licence has run out"))));
-        assert!(log.is_ending());
+        assert!(log.is_stopping());
         assert!(!log.updating("c", None, |_| panic!("nothing further is begun")));
         log.outcomes()
     };

@@ -12,7 +12,7 @@ use crate::driver::status_snapshot::ChangeCounters;
 /// Changes and refreshes of all resources.
 #[derive(Debug, Default)]
 pub(in super::super) struct Counters {
-    of: FxHashMap<ResourceId, Done>,
+    of: FxHashMap<ResourceId, ResourceCounters>,
     /// Sets of attributes that changed together, stored once for many resources.
     sets: Vec<Box<[AttributeName]>>,
     numbers: FxHashMap<Box<[AttributeName]>, u32>,
@@ -22,7 +22,7 @@ pub(in super::super) struct Counters {
 
 /// Changes and refreshes of one resource.
 #[derive(Clone, Copy, Debug, Default)]
-struct Done {
+struct ResourceCounters {
     changes: u32,
     refreshes: u32,
     failures: u32,
@@ -116,6 +116,6 @@ mod tests {
         assert_eq!(tally.last_refresh.unwrap().1[0].to_string(), "file[/a]");
         assert!(at.elapsed().unwrap_or_default() < Duration::from_secs(60));
         assert_eq!((tallies.of(other).refreshes, tallies.sets.len()), (1, 1), "what is alike is kept once");
-        assert!(size_of::<(ResourceId, Done)>() <= 32);
+        assert!(size_of::<(ResourceId, ResourceCounters)>() <= 32);
     }
 }

@@ -67,8 +67,8 @@ impl RunState<'_> {
             self.contests.end(*vertex);
         }
         self.causes.edit(gone);
-        if let Some(standing) = &mut self.reports.standing {
-            standing.edit(next.graph.slots(), gone);
+        if let Some(held_status) = &mut self.reports.held_status {
+            held_status.edit(next.graph.slots(), gone);
         }
         self.secrets.forget_types();
     }

@@ -139,7 +139,7 @@ impl<'run> OutputStore<'run> {
         match kept {
             Ok(kept) => {
                 let kept = kept.filter(|outputs| !outputs.is_empty());
-                if let Some(outputs) = kept.or_else(|| self.fallback(prepared, vertex)) {
+                if let Some(outputs) = kept.or_else(|| self.default_outputs(prepared, vertex)) {
                     return SentOutputs { secrets: self.sends(prepared, vertex, outputs), note: None };
                 }
             }
@@ -153,7 +153,7 @@ impl<'run> OutputStore<'run> {
     /// Returns the default outputs of a resource that has never sent any.
     ///
     /// If another declaration of the resource has sent outputs, the default may be wrong, and there is none.
-    fn fallback(&self, prepared: &Prepared, vertex: ResourceId) -> Option<Attributes> {
+    fn default_outputs(&self, prepared: &Prepared, vertex: ResourceId) -> Option<Attributes> {
         let was_sent = |kept: &Outputs<'_>| kept.has(&prepared.resource(vertex).reference);
         if self.outputs.contains_key(&vertex) || self.kept.as_ref().is_some_and(was_sent) {
             return None;
@@ -188,8 +188,9 @@ impl<'run> OutputStore<'run> {
         if let (Some(before), true) = (self.outputs.get(&vertex), self.is_held) {
             let is_other = |name: &str| before.get(name) != sent.get(name);
             let receivers = self.routes.receivers(vertex).iter().copied();
-            let renewed: Vec<_> = receivers.filter(|receiver| takes(prepared, *receiver, vertex, &is_other)).collect();
-            self.changed_inputs.extend(renewed);
+            let changed_inputs_now: Vec<_> =
+                receivers.filter(|receiver| takes(prepared, *receiver, vertex, &is_other)).collect();
+            self.changed_inputs.extend(changed_inputs_now);
         }
         self.outputs.insert(vertex, sent);
         secrets

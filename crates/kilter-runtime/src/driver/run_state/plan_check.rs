@@ -58,7 +58,7 @@ impl RunState<'_> {
                 false
             }
             Err(why) => {
-                let differences = self.told(vertex, differences.to_vec());
+                let differences = self.redacted_differences(vertex, differences.to_vec());
                 self.fail(vertex, eco_format!("its step of the plan is stale: {why}. To change it, {REMEDY}"));
                 let draft = self.draft(vertex);
                 draft.differences = differences;

@@ -58,7 +58,7 @@ impl RunState<'_> {
     }
 
     /// Redacts secrets in differences.
-    pub(super) fn told(&self, vertex: ResourceId, differences: Vec<Difference>) -> Vec<Difference> {
+    pub(super) fn redacted_differences(&self, vertex: ResourceId, differences: Vec<Difference>) -> Vec<Difference> {
         let seal = self.seal(vertex);
         differences.into_iter().map(|each| seal.redact_difference(each)).collect()
     }

@@ -3,7 +3,7 @@
 use kilter_engine::ResourceId;
 
 use super::contests::Contests;
-use super::status::Standing;
+use super::status::HeldStatus;
 use crate::prepare::Prepared;
 use crate::report::{Counts, Report, ResourceReport, Status};
 
@@ -14,7 +14,7 @@ pub(super) struct Reports {
     /// Reports of a single pass. Resources that are in sync have none.
     all: Vec<(ResourceId, ResourceReport)>,
     /// State of the resources while a state is held, instead of all reports.
-    pub(super) standing: Option<Standing>,
+    pub(super) held_status: Option<HeldStatus>,
 }
 
 impl Reports {
@@ -31,9 +31,9 @@ impl Reports {
     /// Adds the report of a resource. While a state is held, it replaces the report before, and only a resource that is
     /// out of sync has one.
     pub(super) fn add(&mut self, vertex: ResourceId, report: ResourceReport) {
-        match &mut self.standing {
+        match &mut self.held_status {
             Some(_) if matches!(report.status, Status::Changed | Status::Refreshed | Status::InSync) => {}
-            Some(standing) => drop(standing.reports.insert(vertex, report)),
+            Some(held_status) => drop(held_status.reports.insert(vertex, report)),
             None => self.all.push((vertex, report)),
         }
     }
@@ -41,13 +41,13 @@ impl Reports {
     /// Returns the report of the run.
     pub(super) fn finish(mut self, prepared: &Prepared, contests: &Contests) -> Report {
         let left_out = prepared.catalog.left_out;
-        let Some(standing) = self.standing else {
+        let Some(held_status) = self.held_status else {
             self.all.sort_by_key(|(vertex, _)| *vertex);
             let resources = self.all.into_iter().map(|(_, report)| report).collect();
             return Report { resources, counts: Counts { left_out, ..self.counts }, ..Report::default() };
         };
-        let counts = standing.counts(prepared.resources().len(), left_out);
-        let mut reports: Vec<_> = standing.reports.into_iter().collect();
+        let counts = held_status.counts(prepared.resources().len(), left_out);
+        let mut reports: Vec<_> = held_status.reports.into_iter().collect();
         reports.sort_unstable_by_key(|(vertex, _)| prepared.graph.place(*vertex));
         // The kernel may have named an opponent after the check that found its change.
         for (vertex, report) in reports.iter_mut().filter(|(_, report)| report.is_contested) {

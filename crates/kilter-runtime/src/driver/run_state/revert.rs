@@ -15,7 +15,7 @@ impl RunState<'_> {
     pub(super) fn keep_before(&self, vertex: ResourceId) -> Result<(), EcoString> {
         let resource = self.prepared.resource(vertex);
         let is_reversed = resource.meta().is_some_and(|meta| meta.reverse);
-        if !is_reversed || self.is_looked_at(vertex) {
+        if !is_reversed || self.is_noop(vertex) {
             return Ok(());
         }
         let provider = self.prepared.provider(vertex);

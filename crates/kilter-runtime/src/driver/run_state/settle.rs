@@ -18,7 +18,7 @@ impl RunState<'_> {
         machine: &Machine,
         observer: &mut dyn Observer,
     ) {
-        let is_polled = self.standing_mut().is_some_and(|standing| standing.end_poll(vertex));
+        let is_polled = self.standing_mut().is_some_and(|held_status| held_status.end_poll(vertex));
         let has_failed = self.drafts.get(&vertex).is_some_and(|draft| draft.failure.is_some());
         let status = match status(settlement) {
             // A retry was pending.
@@ -29,8 +29,8 @@ impl RunState<'_> {
         };
         let status = self.drafts.get(&vertex).map_or(status, |draft| draft.what_is_new(status));
         let is_hidden = status == Status::InSync && self.prepared.resource(vertex).is_hidden();
-        if let Some(standing) = self.standing_mut() {
-            standing.settled(vertex, is_hidden);
+        if let Some(held_status) = self.standing_mut() {
+            held_status.settled(vertex, is_hidden);
         }
         self.forget_before(vertex, status);
         if self.prepared.resource(vertex).is_reversal() && status != Status::InSync {
@@ -41,7 +41,7 @@ impl RunState<'_> {
         let processes = self.processes.remove(&vertex).unwrap_or_default();
         if let Some(found) = self.found.remove(&vertex) {
             // The change was pending and did not run.
-            draft.get_or_insert_default().differences = self.told(vertex, found.differences);
+            draft.get_or_insert_default().differences = self.redacted_differences(vertex, found.differences);
         }
         let would = self.refreshing(vertex, machine.graph());
         let draft_refreshed = draft.as_ref().is_some_and(|draft| draft.refreshed);
@@ -70,14 +70,14 @@ impl RunState<'_> {
         let needs_no_refresh = is_changed && is_idle && !refreshed && !would.is_empty() && self.refreshable(vertex);
         let is_served = draft_refreshed || needs_no_refresh && settlement == Disposition::Changed;
         self.causes.note(vertex, settlement, is_served, machine);
-        let before = self.standing_mut().and_then(|standing| standing.reports.remove(&vertex));
+        let before = self.standing_mut().and_then(|held_status| held_status.reports.remove(&vertex));
         if status == Status::InSync && draft.as_ref().is_none_or(PendingReport::says_nothing) {
             return self.progress(observer);
         }
         let resource = self.prepared.resource(vertex);
         let draft = draft.unwrap_or_default();
-        if let Some(standing) = self.reports.standing.as_mut().filter(|_| status == Status::Failed) {
-            standing.counters.failed(vertex);
+        if let Some(held_status) = self.reports.held_status.as_mut().filter(|_| status == Status::Failed) {
+            held_status.counters.failed(vertex);
         }
         let (refreshed_by, unneeded) = match needs_no_refresh {
             true => (None, would),
@@ -106,7 +106,7 @@ impl RunState<'_> {
     /// Reports a change of a resource that received an event meanwhile. The next check is reported separately.
     pub(in super::super) fn report_done(&mut self, vertex: ResourceId, machine: &Machine, observer: &mut dyn Observer) {
         let is_done = |draft: &&mut PendingReport| draft.changed || draft.refreshed;
-        let (Some(_), Some(draft)) = (&self.reports.standing, self.drafts.get_mut(&vertex).filter(is_done)) else {
+        let (Some(_), Some(draft)) = (&self.reports.held_status, self.drafts.get_mut(&vertex).filter(is_done)) else {
             return;
         };
         // A refresh after a change is reported with it.
@@ -143,7 +143,11 @@ impl RunState<'_> {
             opponent: None,
             span: resource.span,
             status,
-            otherwise: unplanned_changes(self.prepared.provider(vertex).schema(), &draft.told, &draft.differences),
+            unplanned_changes: unplanned_changes(
+                self.prepared.provider(vertex).schema(),
+                &draft.told,
+                &draft.differences,
+            ),
             differences: draft.differences,
             told: draft.told,
             is_unsettled: draft.is_unsettled && status == Status::Failed,
@@ -177,8 +181,8 @@ impl RunState<'_> {
     /// Counts a change, and the refresh that it included.
     pub(super) fn count_change(&mut self, vertex: ResourceId, refreshed: Option<Vec<ResourceRef>>) {
         let differences = self.drafts.get(&vertex).map(|draft| draft.differences.as_slice());
-        if let Some(standing) = &mut self.reports.standing {
-            standing.counters.changed(vertex, differences.unwrap_or_default());
+        if let Some(held_status) = &mut self.reports.held_status {
+            held_status.counters.changed(vertex, differences.unwrap_or_default());
         }
         if let Some(owed_by) = refreshed {
             self.count_refresh(vertex, owed_by);
@@ -187,8 +191,8 @@ impl RunState<'_> {
 
     /// Counts a refresh.
     pub(super) fn count_refresh(&mut self, vertex: ResourceId, owed_by: Vec<ResourceRef>) {
-        if let Some(standing) = &mut self.reports.standing {
-            standing.counters.refreshed(vertex, owed_by);
+        if let Some(held_status) = &mut self.reports.held_status {
+            held_status.counters.refreshed(vertex, owed_by);
         }
     }
 
@@ -203,7 +207,7 @@ impl RunState<'_> {
 
     /// Returns true if a vertex is only checked, and a notifier would change.
     pub(in super::super) fn would_be_refreshed(&self, vertex: ResourceId) -> bool {
-        self.is_looked_at(vertex) && self.is_to_be_refreshed(vertex)
+        self.is_noop(vertex) && self.is_to_be_refreshed(vertex)
     }
 
     /// Returns true if a vertex has a notifier that changed or would change.

@@ -10,7 +10,7 @@ use super::change_counters::Counters;
 use crate::report::{Counts, ResourceReport, Status};
 
 /// State of the resources while a state is held.
-pub(in crate::driver) struct Standing {
+pub(in crate::driver) struct HeldStatus {
     /// Resources out of sync.
     pub(super) reports: BTreeMap<ResourceId, ResourceReport>,
     pub(super) counters: Counters,
@@ -24,9 +24,9 @@ pub(in crate::driver) struct Standing {
     hidden: FxHashSet<ResourceId>,
 }
 
-impl Standing {
-    pub(super) fn new(slots: usize) -> Standing {
-        Standing {
+impl HeldStatus {
+    pub(super) fn new(slots: usize) -> HeldStatus {
+        HeldStatus {
             reports: BTreeMap::new(),
             counters: Counters::default(),
             settled_once: vec![false; slots],

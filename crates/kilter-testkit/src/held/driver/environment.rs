@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use kilter_engine::{ChangedVertex, Command, Disposition, GraphDiff, Input, ResourceId, Stage};
 
-use super::{Driver, Flight, owed, watches};
+use super::{CallInFlight, Driver, owed, watches};
 use crate::held::SeededBug;
-use crate::held::limits::Repairs;
+use crate::held::limits::RepairWindow;
 use crate::held::site::{GraphVersion, Site};
 use crate::observed::Act;
 use crate::properties::{Property, Violation, ensure};
@@ -15,29 +15,29 @@ use crate::properties::{Property, Violation, ensure};
 impl Driver<'_> {
     /// Changes a part from outside, or brings it in sync.
     pub(super) fn drift(&mut self) {
-        let rng = &mut self.lasting.rng;
-        let part = rng.u32(..self.lasting.site.parts());
+        let rng = &mut self.persistent.rng;
+        let part = rng.u32(..self.persistent.site.parts());
         match rng.u32(..4) {
-            0 => self.lasting.system.mend(ResourceId::first(part)),
-            _ => self.lasting.system.drift(ResourceId::first(part)),
+            0 => self.persistent.system.repair(ResourceId::first(part)),
+            _ => self.persistent.system.drift(ResourceId::first(part)),
         }
-        if self.lasting.fault != Some(SeededBug::LosesEvents) {
+        if self.persistent.fault != Some(SeededBug::LosesEvents) {
             self.untold.insert(part);
         }
     }
 
     /// Delivers an event.
-    pub(super) fn tell(&mut self) -> Result<(), Violation> {
+    pub(super) fn deliver_event(&mut self) -> Result<(), Violation> {
         let parts: Vec<u32> = self.untold.iter().copied().collect();
-        let Some(part) = self.lasting.rng.choice(parts) else { return Ok(()) };
+        let Some(part) = self.persistent.rng.choice(parts) else { return Ok(()) };
         let flies = self.flights.iter().any(|flight| flight.part == part && flight.is_orphan);
         if flies {
             return Ok(());
         }
         self.untold.remove(&part);
         let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
-        self.lasting.tick += 1;
-        let tick = self.lasting.tick;
+        self.persistent.tick += 1;
+        let tick = self.persistent.tick;
         let is_worked_on = self.flights.iter().any(|flight| flight.part == part);
         let has_failed = self.machine.settlement(vertex) == Some(Disposition::Failed);
         let seen = self.seen_of(part);
@@ -48,9 +48,9 @@ impl Driver<'_> {
         seen.told = tick;
         seen.differs = false;
         seen.stirred = true;
-        seen.left_alone.is_roused |= has_failed;
+        seen.left_alone.had_event |= has_failed;
         let is_settled = self.machine.settlement(vertex).is_some();
-        match self.lasting.fault {
+        match self.persistent.fault {
             Some(SeededBug::SwallowsEvents) if is_worked_on => return Ok(()),
             Some(SeededBug::HearsLate) if is_settled => return Ok(()),
             Some(SeededBug::WakesDependants) => {
@@ -60,11 +60,11 @@ impl Driver<'_> {
             _ => {}
         }
         self.outdate(part);
-        self.heed(vertex, Input::Stale(vertex), |_| true)
+        self.give_counted(vertex, Input::Stale(vertex), |_| true)
     }
 
     /// Gives an input that may restart a settled vertex, and counts the restart against its limit.
-    fn heed(
+    fn give_counted(
         &mut self,
         vertex: ResourceId,
         input: Input,
@@ -78,7 +78,7 @@ impl Driver<'_> {
             return Ok(());
         }
         let part = self.part(vertex);
-        let (now, limit) = (self.now, self.lasting.site.limits.get(&part).copied());
+        let (now, limit) = (self.now, self.persistent.site.limits.get(&part).copied());
         let most = self.seen_of(part).heeded.count(now, limit, is_late);
         ensure(most.is_none(), Property::Limits, vertex, || format!("of {most:?} events by now one more is heeded"))
     }
@@ -96,19 +96,21 @@ impl Driver<'_> {
         let is_repaired = is_left && seen.repairs.contest.is_some_and(|contest| now >= contest.next);
         seen.stirred |= is_repaired;
         // A failed part may retry without an event, like a contested part.
-        self.heed(vertex, Input::TimerFired(vertex), |settlement| settlement != Disposition::Failed && !is_repaired)
+        self.give_counted(vertex, Input::TimerFired(vertex), |settlement| {
+            settlement != Disposition::Failed && !is_repaired
+        })
     }
 
     /// Starts a requested watch, but not before the calls of the replaced vertex have ended.
     pub(super) fn watch(&mut self) {
         let late: Vec<u32> =
             self.seen.iter().filter(|(_, seen)| !seen.watches && seen.asked).map(|(part, _)| *part).collect();
-        let Some(part) = self.lasting.rng.choice(late) else { return };
+        let Some(part) = self.persistent.rng.choice(late) else { return };
         if self.flights.iter().any(|flight| flight.part == part) {
             return;
         }
         let Some(vertex) = self.graph.vertex_of(part) else { return };
-        let watches = self.lasting.fault != Some(SeededBug::WatchesTooLate);
+        let watches = self.persistent.fault != Some(SeededBug::WatchesTooLate);
         let seen = self.seen_of(part);
         seen.watches = watches;
         seen.stirred = true;
@@ -123,8 +125,8 @@ impl Driver<'_> {
     /// Ends a watch.
     pub(super) fn unwatch(&mut self) -> Result<(), Violation> {
         let on: Vec<u32> = self.seen.iter().filter(|(_, seen)| seen.watches).map(|(part, _)| *part).collect();
-        let on = on.into_iter().filter(|part| self.lasting.site.is_watched[*part as usize]);
-        let Some(part) = self.lasting.rng.choice(on.collect::<Vec<_>>()) else { return Ok(()) };
+        let on = on.into_iter().filter(|part| self.persistent.site.is_watched[*part as usize]);
+        let Some(part) = self.persistent.rng.choice(on.collect::<Vec<_>>()) else { return Ok(()) };
         let Some(vertex) = self.graph.vertex_of(part) else { return Ok(()) };
         let seen = self.seen_of(part);
         seen.watches = false;
@@ -132,7 +134,7 @@ impl Driver<'_> {
         seen.differs = false;
         self.outdate(part);
         self.give(Input::WatchLost(vertex));
-        match self.lasting.fault {
+        match self.persistent.fault {
             Some(SeededBug::WatchesBeside) => self.carry_out(Command::Watch(vertex)),
             _ => Ok(()),
         }
@@ -140,7 +142,7 @@ impl Driver<'_> {
 
     pub(super) fn toggle(&mut self) {
         self.paused = !self.paused;
-        if self.lasting.fault == Some(SeededBug::IgnoresPause) {
+        if self.persistent.fault == Some(SeededBug::IgnoresPause) {
             return;
         }
         self.give(if self.paused { Input::Pause } else { Input::Resume });
@@ -159,8 +161,8 @@ impl Driver<'_> {
     /// Returns some of these calls, which no worker has started.
     fn take_back(&mut self, is_meant: impl Fn(Act) -> bool) {
         for at in (0..self.flights.len()).rev() {
-            let Flight { part, vertex, act, heard, is_orphan, looked, .. } = self.flights[at];
-            if !is_meant(act) || heard.is_some() || is_orphan || self.lasting.rng.bool() {
+            let CallInFlight { part, vertex, act, heard, is_orphan, looked, .. } = self.flights[at];
+            if !is_meant(act) || heard.is_some() || is_orphan || self.persistent.rng.bool() {
                 continue;
             }
             self.flights.swap_remove(at);
@@ -169,7 +171,7 @@ impl Driver<'_> {
             seen.outdated = false;
             // The part has not been checked since whatever the check was for.
             seen.stirred |= act == Act::Check;
-            if self.lasting.fault != Some(SeededBug::LosesReturned) {
+            if self.persistent.fault != Some(SeededBug::LosesReturned) {
                 self.give(Input::Requeued(vertex));
             }
         }
@@ -179,7 +181,7 @@ impl Driver<'_> {
     /// paused already.
     fn pause_for_edit(&mut self) -> Result<bool, Violation> {
         let was_paused = std::mem::replace(&mut self.paused, true);
-        if self.lasting.fault != Some(SeededBug::IgnoresPause) {
+        if self.persistent.fault != Some(SeededBug::IgnoresPause) {
             self.give(Input::Pause);
         }
         self.take_back(|_| true);
@@ -208,12 +210,12 @@ impl Driver<'_> {
     }
 
     /// Gives the answer to a call whose vertex was removed or changed, which must change no vertex.
-    pub(super) fn answer_orphan(&mut self, flight: Flight, input: Input) -> Result<(), Violation> {
+    pub(super) fn answer_orphan(&mut self, flight: CallInFlight, input: Input) -> Result<(), Violation> {
         let stages = |driver: &Self| -> Vec<(ResourceId, Stage)> {
             driver.graph.graph.vertices().map(|vertex| (vertex, driver.machine.stage(vertex))).collect()
         };
         let newcomer =
-            self.graph.vertex_of(flight.part).filter(|_| self.lasting.fault == Some(SeededBug::AnswersNewcomer));
+            self.graph.vertex_of(flight.part).filter(|_| self.persistent.fault == Some(SeededBug::AnswersNewcomer));
         let of = newcomer.unwrap_or(flight.vertex);
         let input = match input {
             Input::Checked(_, verdict) => Input::Checked(of, verdict),
@@ -249,13 +251,13 @@ impl Driver<'_> {
     pub(super) fn reinstate(&mut self) {
         let is_meant = |v: &ResourceId| self.machine.is_watched_only(*v) || self.machine.contest(*v).is_some();
         let all: Vec<ResourceId> = self.graph.graph.vertices().filter(is_meant).collect();
-        let Some(vertex) = self.lasting.rng.choice(all) else { return };
+        let Some(vertex) = self.persistent.rng.choice(all) else { return };
         let part = self.part(vertex);
         // A call in flight continues and causes no additional check. A contested part that is in sync stays so.
         let is_left = self.machine.settlement(vertex) == Some(Disposition::WouldChange);
         let is_checked = !self.flies(part) && (is_left || self.machine.is_watched_only(vertex));
         let seen = self.seen_of(part);
-        seen.repairs = Repairs::default();
+        seen.repairs = RepairWindow::default();
         seen.stirred |= is_checked;
         self.give(Input::ResetBudget(vertex));
     }
@@ -273,10 +275,10 @@ impl Driver<'_> {
         let was_paused = self.pause_for_edit()?;
         // In the other graph, the parent may be missing.
         self.outdate_behind_others();
-        let lasting = &mut *self.lasting;
-        lasting.site.edit(&mut lasting.rng);
-        let new = lasting.site.incarnate(&mut lasting.rng, is_whole);
-        let blindly = lasting.fault == Some(SeededBug::SwapsBlindly);
+        let persistent = &mut *self.persistent;
+        persistent.site.edit(&mut persistent.rng);
+        let new = persistent.site.incarnate(&mut persistent.rng, is_whole);
+        let blindly = persistent.fault == Some(SeededBug::SwapsBlindly);
         // The vertex that stays the same, by place.
         let kept: Vec<Option<ResourceId>> = (0..new.part_of.len())
             .map(|at| {
@@ -285,11 +287,11 @@ impl Driver<'_> {
             })
             .collect();
         // The vertex that the machine is told to keep.
-        let whole = lasting.fault == Some(SeededBug::SwapsWhole);
+        let whole = persistent.fault == Some(SeededBug::SwapsWhole);
         let is_under_way = |old: &ResourceId| self.flights.iter().any(|flight| flight.vertex == *old);
         let mut told: Vec<Option<ResourceId>> =
             kept.iter().map(|old| old.filter(|old| !whole || is_under_way(old))).collect();
-        if lasting.fault == Some(SeededBug::KeepsFailed) {
+        if persistent.fault == Some(SeededBug::KeepsFailed) {
             for (told, part) in told.iter_mut().zip(&new.part_of) {
                 let old = self.graph.vertex_of(*part);
                 *told = told.or(old.filter(|old| self.machine.settlement(*old) == Some(Disposition::Failed)));
@@ -300,24 +302,24 @@ impl Driver<'_> {
         removed.iter().for_each(|old| self.ids.remove(*old));
         let (mut added, mut changed) = (Vec::new(), Vec::new());
         let mut inheriting: BTreeSet<u32> = BTreeSet::new();
-        let described = Site::told(&new, lasting.fault);
+        let described = Site::vertices_for_machine(&new, persistent.fault);
         let mut ids = Vec::with_capacity(told.len());
         for (((told, kept), part), vertex) in told.iter().zip(&kept).zip(&new.part_of).zip(described) {
             ids.push(match (told, self.graph.vertex_of(*part)) {
                 (Some(kept), _) => *kept,
                 (None, Some(before)) => {
-                    if kept.is_none() && lasting.rng.bool() {
+                    if kept.is_none() && persistent.rng.bool() {
                         inheriting.insert(*part);
                     }
                     let inherits_retries =
-                        inheriting.contains(part) && lasting.fault != Some(SeededBug::RestoresRetries);
+                        inheriting.contains(part) && persistent.fault != Some(SeededBug::RestoresRetries);
                     changed.push(ChangedVertex { before, vertex, inherits_retries });
                     self.ids.change(before)
                 }
                 (None, None) => {
                     let id = self.ids.add();
                     let former = self.flights.iter().map(|flight| flight.vertex).find(|old| old.slot() == id.slot());
-                    let reused = former.filter(|_| lasting.fault == Some(SeededBug::ReusesIds));
+                    let reused = former.filter(|_| persistent.fault == Some(SeededBug::ReusesIds));
                     let id = reused.unwrap_or(id);
                     added.push((id, vertex));
                     id
@@ -325,7 +327,7 @@ impl Driver<'_> {
             });
         }
         let new = GraphVersion { graph: new.graph.with_ids(ids), ..new };
-        let (mut seen, mut unwatched) = watches(&lasting.site, &new);
+        let (mut seen, mut unwatched) = watches(&persistent.site, &new);
         for ((old, part), vertex) in kept.iter().zip(&new.part_of).zip(new.graph.vertices()) {
             match (old, self.seen.get(part)) {
                 (Some(_), Some(known)) => {
@@ -334,7 +336,7 @@ impl Driver<'_> {
                 }
                 (_, known) => {
                     if let Some(known) = known.filter(|_| inheriting.contains(part)) {
-                        let tries = known.tries.inherited(new.described(vertex).retry);
+                        let tries = known.tries.carried_over(new.described(vertex).retry);
                         seen.entry(*part).or_default().tries = tries;
                     }
                     let flies = self.flights.iter().any(|flight| flight.part == *part);
@@ -360,18 +362,18 @@ impl Driver<'_> {
         self.seen = seen;
         let news: BTreeSet<ResourceId> =
             added.iter().map(|(id, _)| *id).chain(changed.iter().map(|changed| changed.before.next())).collect();
-        let mut holding = self.lasting.site.holding(&self.graph, unwatched, self.lasting.fault);
+        let mut holding = self.persistent.site.holding(&self.graph, unwatched, self.persistent.fault);
         holding.limits.retain(|vertex, _| news.contains(vertex));
         for set in [&mut holding.retry_reset, &mut holding.exempt_from_budget, &mut holding.yielding] {
             set.retain(|vertex| news.contains(vertex));
         }
-        let mut semaphores = self.lasting.site.shared(&self.graph, self.lasting.fault);
+        let mut semaphores = self.persistent.site.shared(&self.graph, self.persistent.fault);
         semaphores.of.retain(|vertex, _| news.contains(vertex));
-        let owed = owed(&self.lasting.journal, &self.graph);
+        let owed = owed(&self.persistent.journal, &self.graph);
         let edges = Arc::new(self.graph.graph.clone());
         self.give(Input::Edit(GraphDiff { added, changed, removed, edges, holding, semaphores, owed }.into()));
         self.outdate_behind_others();
-        if self.lasting.fault == Some(SeededBug::FreesEarly) {
+        if self.persistent.fault == Some(SeededBug::FreesEarly) {
             let gone = self.flights.iter_mut().filter(|flight| flight.is_orphan && !flight.is_answered);
             let gone: Vec<ResourceId> = gone
                 .map(|flight| {

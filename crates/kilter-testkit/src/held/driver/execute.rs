@@ -2,7 +2,7 @@
 
 use kilter_engine::{Batch, Command, Disposition, Input, RefreshToken, ResourceId};
 
-use super::{CallAnswer, Driver, Flight, owed};
+use super::{CallAnswer, CallInFlight, Driver, owed};
 use crate::held::SeededBug;
 use crate::held::limits::Tries;
 use crate::journal::Record;
@@ -28,10 +28,10 @@ impl Driver<'_> {
                 return Err(Violation::of(Property::Ending, "the machine commands without end"));
             }
             for command in commands {
-                command_hash(&mut self.lasting.stream, &command);
-                self.lasting.counts.commands += 1;
-                self.lasting.tick += 1;
-                self.lasting.journal.rely();
+                command_hash(&mut self.persistent.stream, &command);
+                self.persistent.counts.commands += 1;
+                self.persistent.tick += 1;
+                self.persistent.journal.rely();
                 self.carry_out(command)?;
             }
         }
@@ -39,7 +39,7 @@ impl Driver<'_> {
 
     /// Applies the bug to the commands.
     fn distort(&self, commands: &mut Vec<Command>) {
-        match self.lasting.fault {
+        match self.persistent.fault {
             Some(SeededBug::Wavers) => swap_batches(commands),
             Some(SeededBug::SwapsLate) if self.flights.iter().any(|flight| flight.is_orphan) => {
                 commands.retain(|command| !matches!(command, Command::Check(_)));
@@ -64,22 +64,22 @@ impl Driver<'_> {
 
     pub(super) fn carry_out(&mut self, command: Command) -> Result<(), Violation> {
         match command {
-            Command::JournalRefresh(_) if self.lasting.fault == Some(SeededBug::OwesNothing) => {}
+            Command::JournalRefresh(_) if self.persistent.fault == Some(SeededBug::OwesNothing) => {}
             Command::JournalRefresh(tokens) if self.is_full(&tokens) => self.cannot_record(&tokens),
-            Command::JournalRefresh(tokens) => self.lasting.journal.write(Record::Owe(self.of_parts(&tokens))),
-            Command::ClearRefresh(tokens) => self.pay(&tokens)?,
+            Command::JournalRefresh(tokens) => self.persistent.journal.write(Record::Owe(self.of_parts(&tokens))),
+            Command::ClearRefresh(tokens) => self.clear_refreshes(&tokens)?,
             Command::Check(batch) => self.take_off(Act::Check, batch)?,
             Command::Apply(batch) => self.take_off(Act::Apply, batch)?,
             Command::Refresh(batch) => self.take_off(Act::Refresh, batch)?,
             Command::SetTimer(vertex, _)
-                if self.lasting.fault == Some(SeededBug::ForgetsWakes)
+                if self.persistent.fault == Some(SeededBug::ForgetsWakes)
                     && self.machine.settlement(vertex) == Some(Disposition::Failed) => {}
             Command::SetTimer(vertex, _)
-                if self.lasting.fault == Some(SeededBug::ForgetsContests)
+                if self.persistent.fault == Some(SeededBug::ForgetsContests)
                     && self.machine.settlement(vertex) == Some(Disposition::WouldChange) => {}
             Command::SetTimer(vertex, at) => self.wakes.push((at, self.part(vertex))),
             Command::Settled(vertex, settlement) => self.settled(vertex, settlement)?,
-            Command::Watch(_) if self.paused && self.lasting.fault == Some(SeededBug::WatchesNotWhilePaused) => {}
+            Command::Watch(_) if self.paused && self.persistent.fault == Some(SeededBug::WatchesNotWhilePaused) => {}
             Command::Watch(vertex) => {
                 let part = self.part(vertex);
                 self.seen_of(part).asked = true;
@@ -87,7 +87,7 @@ impl Driver<'_> {
                 ensure(!flying, Property::Watched, vertex, || "its watch starts while it is worked on".into())?;
             }
             Command::Demoted(vertex) | Command::Contested(vertex)
-                if self.lasting.fault == Some(SeededBug::NeverTires) =>
+                if self.persistent.fault == Some(SeededBug::NeverTires) =>
             {
                 let part = self.part(vertex);
                 self.seen_of(part).stirred = true;
@@ -103,7 +103,7 @@ impl Driver<'_> {
     /// Returns true if the journal is not writable now. It is always writable for a part with a call in flight.
     fn is_full(&mut self, tokens: &[RefreshToken]) -> bool {
         let may_be = !self.mended && !tokens.iter().any(|token| self.flies(self.part(token.first)));
-        may_be && self.lasting.rng.u32(..30) == 0
+        may_be && self.persistent.rng.u32(..30) == 0
     }
 
     /// Reports that the journal cannot be written.
@@ -116,8 +116,9 @@ impl Driver<'_> {
 
     /// Checks that a contested part has exceeded its budget.
     fn contested(&mut self, vertex: ResourceId) -> Result<(), Violation> {
-        let (part, budget, now) = (self.part(vertex), self.lasting.site.budget, self.now);
-        let may_be = !self.lasting.site.tireless.contains(&part) && !self.lasting.site.yielding.contains(&part);
+        let (part, budget, now) = (self.part(vertex), self.persistent.site.budget, self.now);
+        let may_be =
+            !self.persistent.site.exempt_from_budget.contains(&part) && !self.persistent.site.yielding.contains(&part);
         ensure(may_be, Property::Limits, vertex, || "it has no budget, or yields, and is contested".to_owned())?;
         let repairs = &mut self.seen_of(part).repairs;
         let is_used_up = repairs.contest.is_some() || repairs.count() > budget.repairs;
@@ -139,9 +140,9 @@ impl Driver<'_> {
 
     /// Checks that a demoted part has exceeded its budget.
     fn demoted(&mut self, vertex: ResourceId) -> Result<(), Violation> {
-        let (part, budget) = (self.part(vertex), self.lasting.site.budget);
-        let is_tireless = self.lasting.site.tireless.contains(&part);
-        let may_be = !is_tireless && self.lasting.site.yielding.contains(&part);
+        let (part, budget) = (self.part(vertex), self.persistent.site.budget);
+        let is_exempt = self.persistent.site.exempt_from_budget.contains(&part);
+        let may_be = !is_exempt && self.persistent.site.yielding.contains(&part);
         ensure(may_be, Property::Limits, vertex, || "it has no budget, or does not yield, and is given up".to_owned())?;
         let repairs = &mut self.seen_of(part).repairs;
         let what = || format!("it is given up behind {} repairs in {} ms", repairs.count(), budget.within);
@@ -166,7 +167,7 @@ impl Driver<'_> {
         for parent in self.graph.parents(vertex) {
             let part = self.part(parent);
             let seen = &self.seen[&part];
-            let is_put_off = self.lasting.site.limits.contains_key(&part);
+            let is_put_off = self.persistent.site.limits.contains_key(&part);
             let passes = seen.rests && !self.flies(part) && (!seen.stirred || is_put_off);
             let settlement = seen.settlement;
             ensure(passes, Property::ParentsFirst, vertex, || {
@@ -187,7 +188,7 @@ impl Driver<'_> {
             _ => None,
         };
         let retry = self.graph.described(vertex).retry;
-        let is_forgiving = self.lasting.site.is_forgiving(part, None);
+        let is_forgiving = self.persistent.site.is_forgiving(part, None);
         // A vertex that was already out of sync causes no activity.
         let is_left = matches!(
             settlement,
@@ -201,7 +202,7 @@ impl Driver<'_> {
         if settlement != Disposition::InSync && !is_known {
             self.active = self.now;
         }
-        let (now, backoff, interrupted) = (self.now, self.lasting.site.backoff, self.interrupted);
+        let (now, backoff, interrupted) = (self.now, self.persistent.site.backoff, self.interrupted);
         let seen = self.seen_of(part);
         seen.settlement = Some(settlement);
         seen.blames = blames;
@@ -210,7 +211,7 @@ impl Driver<'_> {
             Disposition::Failed => {
                 let had_all = std::mem::take(&mut seen.tries.are_used_up) || interrupted;
                 ensure(had_all, Property::Retries, vertex, || format!("it has failed, with {:?}", seen.tries))?;
-                seen.left_alone.fails(now, backoff);
+                seen.left_alone.record_failure(now, backoff);
             }
             Disposition::Blocked(_) | Disposition::Interrupted => seen.left_alone.until = None,
             _ => {
@@ -231,11 +232,11 @@ impl Driver<'_> {
     }
 
     /// Records paid refreshes, and checks that they were pending.
-    pub(super) fn pay(&mut self, tokens: &[RefreshToken]) -> Result<(), Violation> {
+    pub(super) fn clear_refreshes(&mut self, tokens: &[RefreshToken]) -> Result<(), Violation> {
         let tokens = self.of_parts(tokens);
         // A refresh whose sender no longer precedes the receiver is paid for the receiver alone.
-        let inherited = |token: &RefreshToken| token.first == token.second;
-        let all: Vec<RefreshToken> = self.lasting.journal.owed();
+        let orphaned = |token: &RefreshToken| token.first == token.second;
+        let all: Vec<RefreshToken> = self.persistent.journal.owed();
         let paid = tokens.iter().flat_map(|token| {
             let part = |part: ResourceId| self.graph.vertex_of(part.slot() as u32);
             let to = token.second;
@@ -243,7 +244,7 @@ impl Driver<'_> {
                 part(known.first).zip(part(to)).is_some_and(|(a, b)| self.graph.graph.find(a, b).is_some())
             };
             let rest = all.iter().filter(move |known| known.second == to && !is_edge(known)).copied();
-            let rest: Vec<RefreshToken> = if inherited(token) { rest.collect() } else { vec![*token] };
+            let rest: Vec<RefreshToken> = if orphaned(token) { rest.collect() } else { vec![*token] };
             rest
         });
         let paid: Vec<RefreshToken> = paid.collect();
@@ -252,20 +253,20 @@ impl Driver<'_> {
             if !self.graph.described(vertex).refreshable {
                 continue;
             }
-            let system = &self.lasting.system;
+            let system = &self.persistent.system;
             let (served, looked) = (system.served(*second), self.seen[&(second.slot() as u32)].looked);
             let what =
                 || format!("it is paid what {} owes, and was not refreshed since it was looked at", first.slot());
             ensure(served > looked, Property::Refreshes, vertex, what)?;
             let is_served = self
-                .lasting
+                .persistent
                 .notified
                 .get(&(first.slot() as u32, second.slot() as u32))
                 .is_none_or(|changed| *changed <= served);
             let what = || format!("it is paid what {} owes, and was not refreshed since that changed", first.slot());
             ensure(is_served, Property::Refreshes, vertex, what)?;
         }
-        self.lasting.journal.write(Record::Paid(paid));
+        self.persistent.journal.write(Record::Paid(paid));
         Ok(())
     }
 
@@ -275,7 +276,7 @@ impl Driver<'_> {
             let part = self.part(vertex);
             if act != Act::Check
                 && self.unrecorded.remove(&part)
-                && self.lasting.fault != Some(SeededBug::ChangesUnrecorded)
+                && self.persistent.fault != Some(SeededBug::ChangesUnrecorded)
             {
                 // The call fails without a start.
                 if let Some(flight) = self.flights.last_mut() {
@@ -283,10 +284,10 @@ impl Driver<'_> {
                 }
                 continue;
             }
-            match (self.lasting.fault, act) {
+            match (self.persistent.fault, act) {
                 (Some(SeededBug::PaysEarly), Act::Refresh) => {
-                    let owed = owed(&self.lasting.journal, &self.graph);
-                    self.pay(&owed.into_iter().filter(|token| token.second == vertex).collect::<Vec<_>>())?;
+                    let owed = owed(&self.persistent.journal, &self.graph);
+                    self.clear_refreshes(&owed.into_iter().filter(|token| token.second == vertex).collect::<Vec<_>>())?;
                 }
                 (Some(SeededBug::StartsEarly), Act::Check) => {
                     let child = self.graph.graph.children(vertex).next();
@@ -294,7 +295,7 @@ impl Driver<'_> {
                 }
                 _ => {}
             }
-            if self.lasting.rng.u32(..4) == 0 {
+            if self.persistent.rng.u32(..4) == 0 {
                 self.happen(self.flights.len() - 1)?;
             }
         }
@@ -303,7 +304,7 @@ impl Driver<'_> {
 
     pub(super) fn begin(&mut self, act: Act, vertex: ResourceId) -> Result<(), Violation> {
         let part = self.part(vertex);
-        let tick = self.lasting.tick;
+        let tick = self.persistent.tick;
         ensure(!self.interrupted, Property::Entitled, vertex, || format!("{act:?} after an interrupt"))?;
         ensure(!self.paused, Property::Entitled, vertex, || format!("{act:?} while paused"))?;
         let flies = self.flights.iter().any(|flight| flight.part == part);
@@ -311,7 +312,7 @@ impl Driver<'_> {
         ensure(self.seen_of(part).watches, Property::Watched, vertex, || format!("{act:?} before its watch"))?;
         self.parents_pass(act, vertex)?;
         self.semaphores_are_kept(vertex)?;
-        let owed = self.lasting.journal.owed().iter().any(|token| token.second == ResourceId::first(part));
+        let owed = self.persistent.journal.owed().iter().any(|token| token.second == ResourceId::first(part));
         let now = self.now;
         let seen = self.seen.entry(part).or_default();
         let looked = seen.looked;
@@ -353,7 +354,7 @@ impl Driver<'_> {
         if act == Act::Check {
             self.outdate_children(vertex);
         }
-        self.flights.push(Flight {
+        self.flights.push(CallInFlight {
             part,
             vertex,
             act,
@@ -367,10 +368,10 @@ impl Driver<'_> {
     }
 
     pub(super) fn semaphores_are_kept(&self, vertex: ResourceId) -> Result<(), Violation> {
-        let site = &self.lasting.site;
+        let site = &self.persistent.site;
         let part = self.part(vertex);
         for at in site.semaphores.get(&part).into_iter().flatten() {
-            let holds = |flight: &&Flight| site.semaphores.get(&flight.part).is_some_and(|ids| ids.contains(at));
+            let holds = |flight: &&CallInFlight| site.semaphores.get(&flight.part).is_some_and(|ids| ids.contains(at));
             let others = self.flights.iter().filter(holds);
             let count = others.count() as u32 + 1;
             let most = site.counts[usize::from(*at)];

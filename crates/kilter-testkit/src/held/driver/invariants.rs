@@ -9,7 +9,7 @@ use crate::properties::{Property, Violation, ensure};
 impl Driver<'_> {
     /// Returns the time since which the machine reports itself as quiet.
     pub(super) fn quiet_since(&self) -> Option<Timestamp> {
-        let claimed = (self.lasting.fault == Some(SeededBug::ClaimsRest)).then_some(self.now);
+        let claimed = (self.persistent.fault == Some(SeededBug::ClaimsRest)).then_some(self.now);
         claimed.or(self.machine.quiet_since())
     }
 
@@ -71,7 +71,7 @@ impl Driver<'_> {
             let waits = self.flies(part)
                 || !self.seen[&part].watches
                 || self.wakes.iter().any(|(_, known)| *known == part)
-                || self.lasting.site.semaphores.get(&part).is_some_and(|ids| !ids.is_empty())
+                || self.persistent.site.semaphores.get(&part).is_some_and(|ids| !ids.is_empty())
                 || self.graph.parents(vertex).any(|parent| self.machine.settlement(parent).is_none());
             ensure(waits, Property::Begins, vertex, || "it is ready and was not handed over".into())?;
         }

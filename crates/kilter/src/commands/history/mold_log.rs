@@ -101,13 +101,13 @@ pub(super) fn line(message: &Message, format: ReportFormat) -> String {
     let name = visible(message.name.as_deref().unwrap_or("-"));
     let padding = " ".repeat(NAMES.saturating_sub(name.chars().count()));
     let (name, key) = (styled(NAME, &name), visible(word(&key)));
-    let line = format!("{name}{padding}  {key:<KEYS$}  {}", visible(&said(message)));
+    let line = format!("{name}{padding}  {key:<KEYS$}  {}", visible(&message_text(message)));
     format!("{}\n", line.trim_end())
 }
 
 /// Returns the text of a message for people.
-fn said(message: &Message) -> String {
-    match message.said() {
+fn message_text(message: &Message) -> String {
+    match message.event() {
         ChannelEvent::Stream { bytes, .. } => match std::str::from_utf8(&bytes) {
             Ok(text) => text.strip_suffix('\n').unwrap_or(text).to_owned(),
             Err(_) => format!("{} bytes: {}", bytes.len(), bytes.escape_ascii()),

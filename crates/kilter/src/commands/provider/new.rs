@@ -19,7 +19,7 @@ struct Draft {
 pub(super) fn run(args: &NewArgs, global: &Global) -> Exit {
     match write(args) {
         Ok(drafts) if global.quiet => drop(drafts),
-        Ok(drafts) => return output::data(&told(args, &drafts)),
+        Ok(drafts) => return output::data(&summary(args, &drafts)),
         Err(exit) => return exit,
     }
     Exit::Done
@@ -160,7 +160,7 @@ fn drafts(args: &NewArgs) -> Vec<Draft> {
 }
 
 /// Returns the list of written files, and the next commands.
-fn told(args: &NewArgs, drafts: &[Draft]) -> String {
+fn summary(args: &NewArgs, drafts: &[Draft]) -> String {
     let what = ["the provider", "its metadata", "its check file"];
     let width = drafts.iter().map(|draft| shown(draft).len()).max().unwrap_or(0);
     let written: String =
@@ -172,7 +172,7 @@ fn told(args: &NewArgs, drafts: &[Draft]) -> String {
         _ => (format!("-I {directory}"), "ensure=present"),
     };
     let next = [
-        (format!("kilter provider check {}", said(&script)), "test it"),
+        (format!("kilter provider check {}", shell_path(&script)), "test it"),
         (format!("kilter {given} types {type_name}"), "show its type"),
         (format!("kilter {given} set {type_name} sky {there} value=blue"), "make a resource"),
         (format!("kilter {given} get {type_name} sky"), "read it"),
@@ -183,6 +183,6 @@ fn told(args: &NewArgs, drafts: &[Draft]) -> String {
 }
 
 /// Returns a path for a shell: a word without a slash would be a type.
-fn said(script: &str) -> String {
+fn shell_path(script: &str) -> String {
     if script.contains('/') || script.ends_with(".prov") { script.to_owned() } else { format!("./{script}") }
 }

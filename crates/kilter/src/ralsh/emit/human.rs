@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use kilter_model::{Difference, Value};
 use kilter_provider::Provider;
 
-use super::Shown;
+use super::ShownAttributes;
 use crate::ralsh::lookup;
 use crate::visible::visible;
 use crate::{output, puppet};
@@ -29,7 +29,7 @@ impl ResourceStyle {
 }
 
 /// Returns a resource with its attributes, `ensure` first.
-pub(super) fn resource(look: &ResourceStyle, name: &str, shown: &Shown<'_>) -> String {
+pub(super) fn resource(look: &ResourceStyle, name: &str, shown: &ShownAttributes<'_>) -> String {
     let ResourceStyle { qualified, of_name, of_attribute } = look;
     let quoted = puppet::string(name);
     // The text between the quotes is coloured, the quotes are not.

@@ -4,7 +4,7 @@ use kilter_model::{AttributeSchema, Difference, to_json};
 use kilter_provider::Provider;
 use serde_json::{Map, Value as Json, json};
 
-use super::Shown;
+use super::ShownAttributes;
 use crate::ralsh::error::Error;
 use crate::ralsh::explain;
 use crate::ralsh::lookup;
@@ -36,13 +36,16 @@ fn attribute(attribute: &AttributeSchema) -> Json {
 }
 
 /// Returns resources.
-pub(super) fn list<'a>(provider: &dyn Provider, resources: impl Iterator<Item = (&'a str, Shown<'a>)>) -> Json {
+pub(super) fn list<'a>(
+    provider: &dyn Provider,
+    resources: impl Iterator<Item = (&'a str, ShownAttributes<'a>)>,
+) -> Json {
     let resources: Vec<Json> = resources.map(|(name, shown)| resource(provider, name, &shown)).collect();
     json!({ "resources": resources })
 }
 
 /// Returns a resource, or an empty object.
-pub(super) fn found(provider: &dyn Provider, found: Option<(&str, Shown<'_>)>) -> Json {
+pub(super) fn found(provider: &dyn Provider, found: Option<(&str, ShownAttributes<'_>)>) -> Json {
     match found {
         Some((name, shown)) => json!({ "resource": resource(provider, name, &shown) }),
         None => json!({}),
@@ -50,7 +53,11 @@ pub(super) fn found(provider: &dyn Provider, found: Option<(&str, Shown<'_>)>) -
 }
 
 /// Returns a resource and its changes.
-pub(super) fn updated(provider: &dyn Provider, (name, shown): (&str, Shown<'_>), changes: &[Difference]) -> Json {
+pub(super) fn updated(
+    provider: &dyn Provider,
+    (name, shown): (&str, ShownAttributes<'_>),
+    changes: &[Difference],
+) -> Json {
     let changes: Vec<Json> = changes.iter().map(change).collect();
     json!({ "result": [{ "resource": resource(provider, name, &shown), "changes": changes }] })
 }
@@ -66,7 +73,7 @@ fn change(change: &Difference) -> Json {
     Json::Object(told)
 }
 
-fn resource(provider: &dyn Provider, name: &str, shown: &Shown<'_>) -> Json {
+fn resource(provider: &dyn Provider, name: &str, shown: &ShownAttributes<'_>) -> Json {
     let mut told = Map::new();
     told.insert("name".to_owned(), name.into());
     told.extend(shown.iter().map(|(name, value)| ((*name).to_owned(), to_json(value))));

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use kilter_model::{ReceivedValue, ResourceRef};
 use kilter_runtime::{
-    CompositeStanding, Contest, Counts, InFlightCall, Outdated, Paused, ResourceStatus, SourceVersion, Stale,
+    CompositeStatus, Contest, Counts, InFlightCall, Outdated, Paused, ResourceStatus, SourceVersion, Stale,
     StatusSnapshot, Watched,
 };
 use serde_json::{Map, Value as Json, json};
@@ -84,7 +84,7 @@ fn of_all(standings: &StatusSnapshot) -> Json {
         "settled": settled(&standings.settled),
         "watches": standings.watches,
         "overflows": standings.overflows,
-        "superseded_calls": standings.begun_before.iter().map(in_flight).collect::<Vec<_>>(),
+        "superseded_calls": standings.superseded_calls.iter().map(in_flight).collect::<Vec<_>>(),
         "composites": standings.composites.iter().map(composite).collect::<Vec<_>>(),
         "unknown": standings.unknown.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
@@ -137,7 +137,7 @@ fn settled(counts: &Counts) -> Json {
 }
 
 /// Returns one composite resource.
-fn composite(standing: &CompositeStanding) -> Json {
+fn composite(standing: &CompositeStatus) -> Json {
     let counts: Map<String, Json> =
         standing.counts.iter().map(|(word, count)| ((*word).into(), (*count).into())).collect();
     let mut json = json!({"resource": standing.reference.to_string()});

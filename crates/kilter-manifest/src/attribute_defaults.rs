@@ -176,7 +176,7 @@ fn attribute<'t>(variants: &[&'t TypeSchema], key: View<'t>) -> Result<&'t Attri
             let mut seen = rustc_hash::FxHashSet::default();
             known.retain(|name| seen.insert(*name));
             let has = |word: &str| known.contains(&word);
-            let hint = match crate::meta::names().contains(&name) {
+            let hint = match crate::metaparameters::names().contains(&name) {
                 true => eco_format!("it belongs below `meta`: meta: {{ {name}: … }}"),
                 false => kilter_model::foreign_words::attribute_hint(type_name, name, &has)
                     .unwrap_or_else(|| choose(name, &known, "its attributes")),

@@ -13,6 +13,7 @@ use crate::diagnostic::{Diagnostic, KNOWN_BEFORE, choose};
 use crate::environment::Environment;
 use crate::index::{Entry, Index};
 use crate::meta::{self, Defaults};
+use crate::metaparameters;
 use crate::mismatch::mismatched;
 use crate::relations::{self, RELATIONS};
 use crate::text_scope::{SelfScope, TextScope};
@@ -250,7 +251,9 @@ impl<'e, 't> Body<'e, 't> {
         let has = |word: &str| known.contains(&word);
         let hint = match name {
             "titles" => eco_format!("several resources stand below the type alone: {}: {{ titles: … }}", type_.name),
-            _ if meta::names().contains(&name) => eco_format!("it belongs below `meta`: meta: {{ {name}: … }}"),
+            _ if metaparameters::names().contains(&name) => {
+                eco_format!("it belongs below `meta`: meta: {{ {name}: … }}")
+            }
             _ => foreign_words::attribute_hint(type_.name.as_str(), name, &has)
                 .unwrap_or_else(|| choose(name, &known, "its attributes")),
         };

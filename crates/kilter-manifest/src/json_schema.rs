@@ -5,7 +5,8 @@ use serde_json::map::Entry;
 use serde_json::{Map, Value as Json, json};
 
 use crate::merge::MergeRule;
-use crate::meta::{EVERY, META};
+use crate::meta::EVERY;
+use crate::metaparameters::META;
 use crate::schemas::Schemas;
 
 /// Returns the JSON Schema (draft 2020-12) of manifests with these types.
@@ -53,7 +54,8 @@ pub fn json_schema(schemas: &dyn Schemas) -> Json {
             },
             "defaults": { "description": "Defaults of resources, by type; `*` stands for all types." },
             "include": {
-                "description": "Paths of manifests that kilter reads before this one; they may contain `${facts.NAME}`.",
+                "description": "Paths of manifests that kilter reads before this one; they may contain \
+                        `${facts.NAME}`.",
                 "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
             },
             "collect": {
@@ -280,7 +282,12 @@ fn common() -> Map<String, Json> {
         "type": "object",
         "properties": { "template": { "anyOf": [
             text,
-            { "type": "object", "properties": { "inline": text }, "required": ["inline"], "additionalProperties": false },
+            {
+                "type": "object",
+                "properties": { "inline": text },
+                "required": ["inline"],
+                "additionalProperties": false
+            },
         ] } },
         "required": ["template"],
         "additionalProperties": false,

@@ -16,7 +16,7 @@
 //! | reads the texts with their includes and data | `load`, `yaml`, `layers` | `Loaded`: trees |
 //! | reads composite types | `composite` | `Composites` |
 //! | collects variables, and evaluates them on first use | `environment` | `Environment` |
-//! | reads defaults of metaparameters and attributes | `meta`, `attribute_defaults` | `Defaults` |
+//! | reads defaults of metaparameters and attributes | `meta`, `metaparameters`, `attribute_defaults` | `Defaults` |
 //! | finds all resources, and expands composite ones | `register` | `Registered`: index, owners |
 //! | compiles attributes and relations | `resources`, `attributes`, `relations` | [`Catalog`](kilter_model::Catalog) |
 //! | moves parts into their owners, adds exports | `parts`, `export` | the same catalog |
@@ -27,14 +27,14 @@
 //! - templates in another language: `jinja`;
 //! - interfaces to the caller: `schemas`, `inputs`, `collect` (resources of other machines);
 //! - layered data: `merge` (rules for values), `layers` (hierarchies of files);
-//! - names in texts: `environment`, `own` (`self` in members of composite resources, `each`), `outputs`;
+//! - names in texts: `environment`, `text_scope` (`self` in members of composite resources, `each`), `outputs`;
 //! - nodes to values: `value`, `for_each` (entries that declare several resources), `output_types` (outputs against the
 //!   attributes that use them), `mismatch`;
 //! - references to resources: `types`, `index`;
 //! - tree to type: `definition`;
 //! - warnings about whole manifests: `lint`;
 //! - explanations of values: `explain`, above all others;
-//! - problems: [`Diagnostic`], `render`, `places`, `scalar_span`, `secrets` (masks of secrets).
+//! - problems: [`Diagnostic`], `render`, `attribute_spans`, `scalar_span`, `secrets` (masks of secrets).
 //!
 //! *Start from* [`compile`] and [`Inputs`].
 
@@ -62,6 +62,7 @@ mod lint;
 mod load;
 mod merge;
 mod meta;
+mod metaparameters;
 mod mgmt;
 mod mismatch;
 mod output_types;

@@ -3,9 +3,9 @@
 use ecow::eco_format;
 
 use super::GraphReader;
+use super::convert::{STATES, copy, word};
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
-use super::kinds::{STATES, copy, word};
 use crate::diagnostic::Diagnostic;
 
 use Shape::{Any, Historical, Text, Texts, Truth};

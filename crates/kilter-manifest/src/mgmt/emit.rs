@@ -3,7 +3,6 @@
 use ecow::{EcoString, eco_format};
 use kilter_model::{SourceId, Span};
 
-use super::kinds;
 use crate::diagnostic::Diagnostic;
 use crate::source::Sources;
 use crate::tree::{Builder, NodeKind, Tree, View};
@@ -112,10 +111,10 @@ impl Lowered {
     }
 }
 
-/// Returns the tree of the resources and of `collect`, and the duplicate resources.
+/// Returns the tree of the resources and of `collect`, and the duplicate resources. `collected` has types of kilter.
 pub(super) fn tree(
     resources: &[Lowered],
-    collected: &[(Span, &'static kinds::MgmtKind)],
+    collected: &[(Span, &str)],
     id: SourceId,
     sources: &Sources,
 ) -> (Tree, Vec<Diagnostic>) {
@@ -147,8 +146,8 @@ pub(super) fn tree(
     builder.end();
     if let Some((at, _)) = collected.first() {
         text(&mut builder, "collect", *at);
-        let entry = |(at, kind): &(Span, &'static kinds::MgmtKind)| {
-            let [key, value] = ["type", kind.type_name].map(|text| Piece::Text(text.into(), *at));
+        let entry = |(at, type_name): &(Span, &str)| {
+            let [key, value] = ["type", type_name].map(|text| Piece::Text(text.into(), *at));
             Piece::Mapping(vec![(key, value)], *at)
         };
         piece(&mut builder, &Piece::List(collected.iter().map(entry).collect(), *at));

@@ -4,7 +4,6 @@ use ecow::{EcoString, eco_format};
 use kilter_model::Span;
 
 use super::emit::Piece;
-use super::kinds::MgmtKind;
 use super::{GraphReader, is_list};
 use crate::diagnostic::{Diagnostic, choose};
 use crate::tree::View;
@@ -45,22 +44,28 @@ pub(super) struct Fields {
 
 impl Fields {
     /// Reads the fields. Reports invalid fields and leaves them out.
-    pub(super) fn read(reader: &mut GraphReader, kind: &MgmtKind, title: &str, at: Span, body: View<'_>) -> Fields {
+    pub(super) fn read(
+        reader: &mut GraphReader,
+        (kind, shapes): (&str, &'static [(&'static str, Shape)]),
+        title: &str,
+        at: Span,
+        body: View<'_>,
+    ) -> Fields {
         let mut fields = Fields { title: title.into(), at, given: Vec::new() };
         for (key, value) in body.entries().filter(|(key, _)| !matches!(key.text(), "name" | "meta")) {
-            let Some((name, shape)) = kind.fields.iter().find(|(name, _)| *name == key.text()) else {
-                let known: Vec<&str> = kind.fields.iter().map(|(name, _)| *name).chain(["name", "meta"]).collect();
-                let problem = Diagnostic::new(eco_format!("the kind `{}` has no field `{}`", kind.name, key.text()));
+            let Some((name, shape)) = shapes.iter().find(|(name, _)| *name == key.text()) else {
+                let known: Vec<&str> = shapes.iter().map(|(name, _)| *name).chain(["name", "meta"]).collect();
+                let problem = Diagnostic::new(eco_format!("the kind `{}` has no field `{}`", kind, key.text()));
                 reader.report(problem.at(key.span()).hint(choose(key.text(), &known, "its fields")));
                 continue;
             };
             match shape {
                 Shape::Historical(harmless) => {
                     let is_harmless = harmless.is_empty() || harmless.contains(&value.text()) || value.is_null();
-                    reader.historical(eco_format!("`{name}` of `{}`", kind.name), key.span(), is_harmless);
+                    reader.historical(eco_format!("`{name}` of `{}`", kind), key.span(), is_harmless);
                 }
                 Shape::Unsupported if !is_nothing(value) => {
-                    let message = eco_format!("kilter has nothing like `{name}` of the kind `{}`", kind.name);
+                    let message = eco_format!("kilter has nothing like `{name}` of the kind `{}`", kind);
                     reader.report(Diagnostic::new(message).at(key.span()));
                 }
                 _ if value.is_null() || *shape == Shape::Unsupported => {}

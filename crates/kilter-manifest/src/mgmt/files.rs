@@ -4,9 +4,9 @@ use ecow::{EcoString, eco_format};
 use kilter_model::Span;
 
 use super::GraphReader;
+use super::convert::{STATES, copy, word};
 use super::emit::{Lowered, Piece};
 use super::fields::Fields;
-use super::kinds::{STATES, copy, word};
 use crate::diagnostic::Diagnostic;
 
 /// Returns a path without trailing slashes, which mark directories in mgmt.

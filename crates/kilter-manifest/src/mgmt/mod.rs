@@ -5,6 +5,7 @@
 //!
 //! - `fields`: fields of a resource, according to its kind;
 //! - `kinds`: translation of kinds to types;
+//! - `convert`: conversions of fields that several kinds share;
 //! - `commands`: the kind `exec`;
 //! - `containers`: the kinds `docker:container` and `docker:image`;
 //! - `trees`: the kind `augeas`;
@@ -15,6 +16,7 @@
 
 mod commands;
 mod containers;
+mod convert;
 mod edges;
 mod emit;
 mod fields;
@@ -85,6 +87,7 @@ pub(crate) fn lower(tree: &Tree, id: SourceId, sources: &Sources) -> Graph {
     }
     let warnings = reader.warnings();
     let GraphReader { resources, collected, mut problems, terms, .. } = reader;
+    let collected: Vec<(Span, &str)> = collected.iter().map(|(at, kind)| (*at, kind.type_name)).collect();
     let (tree, twice) = emit::tree(&resources, &collected, id, sources);
     problems.extend(twice);
     Graph { tree, problems, warnings, terms }
@@ -259,7 +262,7 @@ impl GraphReader {
             return self.report(Diagnostic::new(eco_format!("a `{}` needs a name", kind.name)).at(name.span()));
         }
         let (before, made_with_it) = (self.problems.len(), self.resources.len());
-        let fields = Fields::read(self, kind, title, name.span(), body);
+        let fields = Fields::read(self, (kind.name, kind.fields), title, name.span(), body);
         let mut lowered = Lowered::new(kind.name, kind.type_name, title, name.span());
         (kind.lower)(self, &fields, &mut lowered);
         for attribute in &lowered.attributes {

@@ -3,9 +3,9 @@
 use ecow::{EcoString, eco_format};
 
 use super::GraphReader;
+use super::convert::word;
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
-use super::kinds::word;
 use crate::diagnostic::{Diagnostic, list};
 
 use Shape::{Text, Truth, Unsupported};

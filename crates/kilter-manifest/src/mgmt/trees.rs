@@ -3,9 +3,9 @@
 use ecow::{EcoString, eco_format};
 
 use super::GraphReader;
+use super::convert::copy;
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
-use super::kinds::copy;
 use crate::diagnostic::Diagnostic;
 
 use Shape::{Any, Text};

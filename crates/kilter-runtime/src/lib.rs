@@ -10,9 +10,11 @@
 //! | thread | does | ends |
 //! |---|---|---|
 //! | the caller's | the machine, inline checks and changes, the journal | at the end of the pass |
-//! | up to `jobs` workers | calls that may block, one batch each; a channel returns the results | at the end of the run |
-//! | one for each [provider][p] that watches, and for each [resource][r] that it watches alone | runs the watch | when the graph no longer needs the watch; only the end of the run waits for it |
+//! | up to `jobs` workers | calls that may block, one batch each; a channel has the results | at the end of the run |
+//! | one for each watch of a [provider][p] or of one [resource][r] | runs the watch | when no graph needs it any more |
 //! | that of a [`watch::Hub`] | reads file system events, notifies subscribers | when the hub is dropped |
+//!
+//! Only the end of the run waits for a thread that watches.
 //!
 //! *Start from* [`plan_of`] and [`Prepared::execute`].
 //!
@@ -39,6 +41,7 @@ mod records;
 mod report;
 mod revert_store;
 mod run_lock;
+mod run_report;
 mod saved_state;
 mod sealing;
 mod state_dir;
@@ -63,8 +66,9 @@ pub use plan::keys::{PlanKeyError, PrivateKey, PublicKey};
 pub use plan::provenance::PlanProvenance;
 pub use plan::{Plan, SecretDigests};
 pub use prepare::{IneffectiveNotification, Prepared, Rejected, plan_of, survey};
-pub use report::{Counts, Deviation, Report, ResourceReport, Status};
+pub use report::{Counts, Deviation, ResourceReport, Status};
 pub use revert_store::RevertStore;
+pub use run_report::Report;
 pub use saved_state::SavedState;
 pub use sealing::{SealingKey, SealingKeyError, bound};
 pub use state_dir::{LentLock, Lock, StateDir, StateDirError};

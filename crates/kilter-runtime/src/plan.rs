@@ -15,7 +15,7 @@ use kilter_model::{Difference, ResourceRef, Value, to_canonical_json, to_canonic
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value as Json, json};
 
-use crate::report::{Report, ResourceReport, Status};
+use crate::report::{ResourceReport, Status};
 use crate::sealing::SealingKey;
 
 /// Domain of the digests of sensitive values.
@@ -112,10 +112,10 @@ impl Step {
 
 impl Plan {
     /// Returns the steps of a dry run as JSON. Sensitive values become digests, keyed with `key`.
-    pub fn steps(report: &Report, key: &SealingKey) -> Vec<Json> {
+    pub fn steps(resources: &[ResourceReport], key: &SealingKey) -> Vec<Json> {
         let is_step =
             |one: &&ResourceReport| matches!(one.status, Status::WouldChange | Status::WouldRefresh | Status::Unknown);
-        report.resources.iter().filter(is_step).map(|one| step(one, key)).collect()
+        resources.iter().filter(is_step).map(|one| step(one, key)).collect()
     }
 
     /// Reads steps; none if they do not have the form of [`Plan::steps`].

@@ -62,7 +62,7 @@ pub(crate) fn write(
     let is_secret = sealed::may_hold_secrets(loaded, registry);
     let secrecy = if is_secret { InputSecrecy::Secret } else { InputSecrecy::Public };
     let provenance = PlanProvenance::new(registry.hostname(), provenance::now()).map_err(|error| error.to_string())?;
-    let text = PlanDocument::text(report, &inputs(loaded), secrecy, &provenance, &key, signer);
+    let text = PlanDocument::text(&report.resources, &inputs(loaded), secrecy, &provenance, &key, signer);
     output_file::write(path, &text.map_err(|error| error.to_string())?, FileMode::Private)?;
     if is_secret && signer.is_some() {
         let why = "secrets may be written in its manifests, which are sealed with the key of this state directory";

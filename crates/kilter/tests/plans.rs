@@ -549,7 +549,7 @@ fn try_one(seed: u64, tally: &mut Tally) -> Result<bool, String> {
     let again = run(Mode::Noop);
     // The plan is carried out as one that was kept in a file, which no plan with a failure is.
     let key = SealingKey::made(&place.state).unwrap();
-    let steps = Plan::steps(&plan, &key);
+    let steps = Plan::steps(&plan.resources, &key);
     let kept = Plan::read(&steps, SecretDigests::Keyed(Box::new(key))).unwrap();
     let prepared = if plan.has_failures() { prepared } else { prepared.following(kept) };
     let done =
@@ -861,7 +861,7 @@ impl Scene {
             return (planned, Vec::new());
         }
         let key = SealingKey::made(&self.place.state).unwrap();
-        let kept = Plan::read(&Plan::steps(&plan, &key), SecretDigests::Keyed(Box::new(key))).unwrap();
+        let kept = Plan::read(&Plan::steps(&plan.resources, &key), SecretDigests::Keyed(Box::new(key))).unwrap();
         let prepared = prepared.following(kept);
         between(&self.place.root);
         let done = prepared

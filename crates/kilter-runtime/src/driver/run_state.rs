@@ -40,7 +40,8 @@ use super::resolve::Resolution;
 use crate::observer::{Event, Observer};
 use crate::options::{Mode, Options};
 use crate::prepare::Prepared;
-use crate::report::{Counts, Deviation, Report, ResourceReport, Status};
+use crate::report::{Counts, Deviation, ResourceReport, Status};
+use crate::run_report::Report;
 use crate::step::{CallResult, Job};
 
 /// State of each resource during a pass. Resources that are in sync have no entry.

@@ -26,7 +26,7 @@ use crate::observer::{Event, Observer};
 use crate::options::{Mode, Options, RunError};
 use crate::prepare::Prepared;
 use crate::preview_context::RunPreview;
-use crate::report::Report;
+use crate::run_report::Report;
 use crate::state_dir::StateDir;
 use crate::worker::Workers;
 

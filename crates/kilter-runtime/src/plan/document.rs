@@ -11,7 +11,7 @@ use super::integrity;
 use super::keys::PrivateKey;
 use super::provenance::PlanProvenance;
 use super::{Plan, SecretDigests};
-use crate::report::Report;
+use crate::report::ResourceReport;
 use crate::sealing::{SealingKey, bound};
 
 /// Version of the format.
@@ -150,7 +150,7 @@ impl PlanDocument {
     /// # Errors
     /// If the system has no random numbers.
     pub fn text(
-        report: &Report,
+        resources: &[ResourceReport],
         inputs: &PlanInputs,
         secrecy: InputSecrecy,
         provenance: &PlanProvenance,
@@ -162,7 +162,7 @@ impl PlanDocument {
         plan.insert("kilter_plan".into(), PLAN_VERSION.into());
         plan.insert("kilter_version".into(), env!("CARGO_PKG_VERSION").into());
         plan.insert("made".into(), provenance.json());
-        plan.insert("steps".into(), Plan::steps(report, key).into());
+        plan.insert("steps".into(), Plan::steps(resources, key).into());
         match secrecy {
             InputSecrecy::Secret => {
                 let sealed = key.seal(&Json::Object(inputs).to_string(), &bound([PURPOSE]))?;

@@ -138,8 +138,8 @@ fn private_keys_of_openssl_and_openssh_are_read() {
     }
 }
 
-fn reported(differences: Vec<Difference>, status: Status) -> Report {
-    let report = ResourceReport {
+fn reported(differences: Vec<Difference>, status: Status) -> Vec<ResourceReport> {
+    vec![ResourceReport {
         reference: ResourceRef::new("file", "/a"),
         span: kilter_model::Span::new(kilter_model::SourceId(0), 0, 0),
         status,
@@ -164,8 +164,7 @@ fn reported(differences: Vec<Difference>, status: Status) -> Report {
         tries: 0,
         processes: kilter_provider::ProcessList::default(),
         duration: std::time::Duration::ZERO,
-    };
-    Report { resources: vec![report], ..Report::default() }
+    }]
 }
 
 /// Returns how `now` deviates from a plan in which `then` was found.
@@ -245,7 +244,7 @@ fn object_from_a_package_is_permitted_only_with_planned_values() {
         ],
         Status::WouldChange,
     );
-    report.resources[0].unknown = vec![("ensure".into(), "after package[p]".into())];
+    report[0].unknown = vec![("ensure".into(), "after package[p]".into())];
     let steps = Plan::steps(&report, &key);
     let reference = ResourceRef::new("file", "/a");
     let permits_with = |secrets: SecretDigests, now: Difference| {
@@ -270,8 +269,8 @@ fn object_from_a_package_is_permitted_only_with_planned_values() {
 fn known_drift_of(unknown: &[&str], found: &str, then: &[Difference], now: &[Difference]) -> Option<String> {
     let (_state, key) = key();
     let mut report = reported(then.to_vec(), Status::Unknown);
-    report.resources[0].unknown = unknown.iter().map(|name| ((*name).into(), "after exec[x]".into())).collect();
-    report.resources[0].found = Some(found.into());
+    report[0].unknown = unknown.iter().map(|name| ((*name).into(), "after exec[x]".into())).collect();
+    report[0].found = Some(found.into());
     let plan = Plan::read(&Plan::steps(&report, &key), SecretDigests::Keyed(Box::new(key))).unwrap();
     let reference = ResourceRef::new("file", "/a");
     plan.known_drift(&reference, plan.step(&reference).unwrap(), now, None).map(|drift| drift.to_string())

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::revert_tracker::RevertTracker;
 use super::{Routes, RunState};
 use crate::driver::calls::Calls;
-use crate::driver::edit::Matches;
+use crate::driver::matches::Matches;
 use crate::options::Mode;
 use crate::prepare::Prepared;
 

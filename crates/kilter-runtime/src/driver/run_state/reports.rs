@@ -5,7 +5,8 @@ use kilter_engine::ResourceId;
 use super::contests::Contests;
 use super::status::HeldStatus;
 use crate::prepare::Prepared;
-use crate::report::{Counts, Report, ResourceReport, Status};
+use crate::report::{Counts, ResourceReport, Status};
+use crate::run_report::Report;
 
 /// Reports of settled resources.
 #[derive(Default)]

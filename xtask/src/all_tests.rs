@@ -161,8 +161,8 @@ struct FinishedCommand {
 }
 
 impl Beside {
-    /// Starts the build for installation, the simulator, and the gates: the measurements without noise, which are system
-    /// calls, processes, and bytes of memory per resource.
+    /// Starts the build for installation, the simulator, and the gates: the measurements without noise, which are
+    /// system calls, processes, and bytes of memory per resource.
     ///
     /// The build goes first, with the priority of the tests: it uses one core for minutes, and the gates wait for it.
     fn begin(root: &Path, simulation: Simulation) -> Beside {

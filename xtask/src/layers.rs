@@ -103,7 +103,9 @@ mod tests {
             { "name": "model", "dependencies": [dependency("thiserror", &Value::Null)] },
             { "name": "engine", "dependencies": engine },
             { "name": "command", "dependencies": [
-                dependency("clap", &Value::Null), dependency("engine", &Value::Null), dependency("tempfile", &json!("dev")),
+                dependency("clap", &Value::Null),
+                dependency("engine", &Value::Null),
+                dependency("tempfile", &json!("dev")),
             ] },
         ] })
     }

@@ -3,7 +3,7 @@
 //! | task | does |
 //! |---|---|
 //! | `ci` | runs all checks that a change must pass |
-//! | `test` | installs the programs for the tests, and runs all tests; `--quick` runs the quick tests of the libraries |
+//! | `test` | installs the programs for the tests, and runs all tests; `--quick` runs the quick ones of libraries |
 //! | `host` | boots a test host with kilter, and runs a shell or a command there |
 //! | `layers` | checks the dependencies of the crates against `layers.toml` |
 //! | `dist` | builds the static program for installation |

@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn package_names_are_the_elements_of_the_block_list() {
-        let manifest = "resources:\n  package:\n    - titles:\n        - nginx\n        - git\n    - titles: [telnet]\n      ensure: absent\n";
+        let manifest = "resources:\n  package:\n    - titles:\n        - nginx\n        - git\n    - titles: \
+                        [telnet]\n      ensure: absent\n";
         assert_eq!(names(manifest), ["nginx", "git"]);
     }
 }

@@ -143,7 +143,8 @@ impl History {
         visit: &mut dyn FnMut(HistoryEvent) -> ControlFlow<()>,
     ) -> Result<(), HistoryError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM {TABLES} WHERE event.id > ?1 AND event.at >= ?2 AND event.at < ?3 ORDER BY event.id {}",
+            "SELECT {COLUMNS} FROM {TABLES} WHERE event.id > ?1 AND event.at >= ?2 AND event.at < ?3 ORDER BY event.id \
+             {}",
             selection.word()
         );
         let [after, since, until] = selection.bounds();

@@ -49,9 +49,11 @@ pub(crate) fn parse(text: &str, builder: &mut Builder) -> FastResult {
 
 /// Returns true if the text is a single document without characters that YAML versions treat differently.
 fn is_simple(text: &str) -> bool {
+    let is_special =
+        |c: char| matches!(c, '\u{80}'..='\u{a0}' | '\u{feff}' | '\u{2028}' | '\u{2029}' | '\u{fffe}'..='\u{ffff}');
     text.ends_with('\n')
         && text.as_bytes().chunks(4096).all(is_plain)
-        && (text.is_ascii() || !text.contains(|c: char| matches!(c, '\u{80}'..='\u{a0}' | '\u{feff}' | '\u{2028}' | '\u{2029}' | '\u{fffe}'..='\u{ffff}')))
+        && (text.is_ascii() || !text.contains(is_special))
         && !text.starts_with('\u{feff}')
 }
 

@@ -51,7 +51,10 @@ fn title_of_a_list_is_each_value() {
 fn for_each_declares_a_resource_for_each_element() {
     let catalog = World::new().catalog(
         "vars:\n  users:\n    alice: { uid: 1001, shell: sh }\n    bob: { uid: 1002 }\nresources:\n  \
-         user[${each.key}]:\n    for_each: ${vars.users}\n    uid: ${each.value.uid}\n  file[/home/${each.value}]:\n    for_each: [alice, bob]\n    owner: ${each.key}\n    require: user[${each.value}]\n  exec[${each.key} of ${facts.os.family}]:\n    for_each: { x: 1, y: 2 }\n    command: echo\n    tries: ${each.value}\n    when: each.value > 1\n",
+         user[${each.key}]:\n    for_each: ${vars.users}\n    uid: ${each.value.uid}\n  \
+         file[/home/${each.value}]:\n    for_each: [alice, bob]\n    owner: ${each.key}\n    require: \
+         user[${each.value}]\n  exec[${each.key} of ${facts.os.family}]:\n    for_each: { x: 1, y: 2 }\n    command: \
+         echo\n    tries: ${each.value}\n    when: each.value > 1\n",
     );
     let expected = ["user[alice]", "user[bob]", "file[/home/alice]", "file[/home/bob]", "exec[y of debian]"];
     assert_eq!(references(&catalog), expected);

@@ -130,7 +130,8 @@ fn mgmt_kinds_map_to_types() {
         ),
         (
             "docker:container",
-            "state: running, image: nginx, cmd: [a, b], env: [A=b], ports: {tcp: {8080: 80}, udp: {53: 53}}, force: true",
+            "state: running, image: nginx, cmd: [a, b], env: [A=b], ports: {tcp: {8080: 80}, udp: {53: 53}}, force: \
+             true",
             "container[x] {ensure: running, image: nginx, command: [a, b], environment: [A=b], ports: [8080:80/tcp, \
              53:53/udp]}",
         ),

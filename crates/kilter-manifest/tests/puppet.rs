@@ -198,7 +198,8 @@ fn puppet_values_map_to_values_of_the_type() {
             "ssh_authorized_key[a] {type: ssh-ed25519, options: [no-pty]}",
         ),
         (
-            "sshkey: {a@ssh-rsa: {ensure: present, type: rsa, key: A, host_aliases: b, target: /etc/ssh/ssh_known_hosts}}",
+            "sshkey: {a@ssh-rsa: {ensure: present, type: rsa, key: A, host_aliases: b, target: \
+             /etc/ssh/ssh_known_hosts}}",
             "known_hosts[a@ssh-rsa] {ensure: present, type: ssh-rsa, key: A, host_aliases: [b]}",
         ),
         (

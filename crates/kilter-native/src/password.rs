@@ -157,7 +157,13 @@ fn random(length: usize) -> Result<EcoString, EcoString> {
 }
 
 impl Provider for PasswordProvider {
-    crate::builtin::describe!("password", "local", schema, [read_one, scheduling, refresh, watch], InProcess: [predict]);
+    crate::builtin::describe!(
+        "password",
+        "local",
+        schema,
+        [read_one, scheduling, refresh, watch],
+        InProcess: [predict]
+    );
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         get_each(self, cx, query, || StateFiles::of(cx, KIND).names().map_err(ProviderError::new))

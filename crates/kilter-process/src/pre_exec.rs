@@ -1,7 +1,8 @@
 //! Code that runs between fork and exec. No other module runs any there.
 #![expect(
     unsafe_code,
-    reason = "session, umask, limits, supplementary groups and inherited descriptors can only be set between fork and exec"
+    reason = "session, umask, limits, supplementary groups and inherited descriptors can only be set between fork and \
+              exec"
 )]
 
 use std::ffi::CString;
@@ -84,9 +85,9 @@ pub(crate) fn apply_pre_exec(command: &mut Command, before: ChildSetup<'_>) {
         Ok(())
     };
     // SAFETY: between fork and exec in a program with threads only async-signal-safe functions may run. The closure
-    // makes up to twelve raw system calls (umask, two prlimit64, setsid, geteuid, setgroups, setresgid, setresuid, chdir,
-    // fstat, dup2 or fcntl, fcntl) on values that were built before the fork. It takes no lock, allocates nothing (an `io::Error`
-    // from an errno is a number) and cannot panic.
+    // makes up to twelve raw system calls (umask, two prlimit64, setsid, geteuid, setgroups, setresgid, setresuid,
+    // chdir, fstat, dup2 or fcntl, fcntl) on values that were built before the fork. It takes no lock, allocates
+    // nothing (an `io::Error` from an errno is a number) and cannot panic.
     unsafe {
         command.pre_exec(in_child);
     }

@@ -17,8 +17,9 @@ const ON_NO_MACHINE: [&str; 3] = ["noop", "notify", "value"];
 /// Providers of a program, by type. A type may have several providers.
 ///
 /// A resource gets the provider named in its manifest, otherwise a suitable one. A default provider comes
-/// first, then a built-in one, then [external](Provider::is_external) ones, then a [last](Preference::Last) one. Several
-/// external providers have no order of preference. Providers that are [named only](Preference::NamedOnly) come last, suitable or not.
+/// first, then a built-in one, then [external](Provider::is_external) ones, then a [last](Preference::Last) one.
+/// Several external providers have no order of preference. Providers that are [named only](Preference::NamedOnly)
+/// come last, suitable or not.
 #[derive(Clone, Default)]
 pub struct Registry {
     providers: Vec<Arc<dyn Provider>>,

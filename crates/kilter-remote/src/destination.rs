@@ -108,8 +108,8 @@ impl fmt::Debug for Password {
 
 /// Script that enters a root directory, in namespaces of its own. The mounts and all processes end with the session:
 /// a package that starts a daemon leaves none on the machine.
-const ENTER_IMAGE: &str = "set -e; cd \"$1\"; shift; mount -t proc proc proc; mount --rbind /sys sys; mount --rbind /dev dev; \
-                           mount -t tmpfs -o mode=0755,nosuid,nodev tmpfs run; exec chroot . \"$@\"";
+const ENTER_IMAGE: &str = "set -e; cd \"$1\"; shift; mount -t proc proc proc; mount --rbind /sys sys; mount --rbind \
+                        /dev dev; mount -t tmpfs -o mode=0755,nosuid,nodev tmpfs run; exec chroot . \"$@\"";
 
 /// A host and the way to it.
 #[derive(Clone, Debug, PartialEq, Eq)]

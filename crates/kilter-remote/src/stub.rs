@@ -58,14 +58,16 @@ impl HostReport {
 /// marks, so that all login shells pass it on unchanged.
 ///
 /// The script enters the first directory that belongs to its user, has mode 0700 and allows the execution of programs.
-/// Another user cannot replace files there, because the current directory stays the same even if its path is exchanged. If the program is there,
-/// the script becomes the program. Otherwise it obeys one line of its input.
+/// Another user cannot replace files there, because the current directory stays the same even if its path is
+/// exchanged. If the program is there, the script becomes the program. Otherwise it obeys one line of its input.
 pub(crate) fn script(marker: &str, digest: &str) -> String {
     let mut script = String::from("umask 077;U=$(id -u);");
     let _ = write!(script, "D={digest};M={marker};");
     script.push_str(
-        "if test $U = 0;then set -- \"$KILTER_CACHE_DIR\" /var/cache/kilter /var/lib/kilter/cache /root/.cache/kilter /dev/shm/kilter-0;\
-         else set -- \"$KILTER_CACHE_DIR\" \"${XDG_CACHE_HOME:-$HOME/.cache}/kilter\" /var/tmp/kilter-$U /dev/shm/kilter-$U /tmp/kilter-$U;fi;\
+        "if test $U = 0;then set -- \"$KILTER_CACHE_DIR\" /var/cache/kilter /var/lib/kilter/cache /root/.cache/kilter \
+         /dev/shm/kilter-0;\
+         else set -- \"$KILTER_CACHE_DIR\" \"${XDG_CACHE_HOME:-$HOME/.cache}/kilter\" /var/tmp/kilter-$U \
+         /dev/shm/kilter-$U /tmp/kilter-$U;fi;\
          W=none;for d in \"$@\";do test \"$d\"||continue;mkdir -p \"$d\" 2>/dev/null;cd \"$d\" 2>/dev/null||continue;\
          test -O .||continue;case $(ls -ld .) in drwx------*);;*)continue;;esac;\
          if test -x ./kilter-$D;then W=cached;break;fi;\
@@ -114,9 +116,10 @@ pub(crate) fn receive_in_memory(size: usize, machine: &str) -> String {
         _ => 279,
     };
     let program = format!(
-        "my $fd=syscall({number},my $n=q(kilter),1);die qq(memfd_create: $!\\n) if $fd<0;open(my $f,q(>&=),$fd)||die $!;\
-         my $left={size};while($left>0){{my $got=sysread(STDIN,my $b,$left<65536?$left:65536);die qq(cut off\\n) unless $got;\
-         my $at=0;while($at<$got){{$at+=syswrite($f,$b,$got-$at,$at)||die $!}}$left-=$got}}\
+        "my $fd=syscall({number},my $n=q(kilter),1);die qq(memfd_create: $!\\n) if $fd<0;open(my $f,q(>&=),$fd)||die \
+         $!;\
+         my $left={size};while($left>0){{my $got=sysread(STDIN,my $b,$left<65536?$left:65536);die qq(cut off\\n) \
+         unless $got;my $at=0;while($at<$got){{$at+=syswrite($f,$b,$got-$at,$at)||die $!}}$left-=$got}}\
          exec(qq(/proc/self/fd/$fd),q(serve))||die qq(exec: $!\\n)"
     );
     format!("perl -e '{program}';echo \"$M failed\"\n")

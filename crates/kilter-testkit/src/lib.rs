@@ -13,8 +13,7 @@
 //!
 //! The crate also contains [`hosts`], real machines booted by systemd for tests of the command, and [`fleet`] for
 //! commands on many of them. [`kilter_process`] observes runs of the command from outside, in a [`stress_test`] of file
-//! events and through many [`edits`]. Tests and
-//! measurements share these modules with different sizes.
+//! events and through many [`edits`]. Tests and measurements share these modules with different sizes.
 //!
 //! [`declarations`] shuffles manifests. [`appliance`] is a device with an HTTP interface that misbehaves on request.
 //!

@@ -108,8 +108,8 @@ pub(crate) struct Global {
     pub(crate) device: Option<String>,
     /// With --on: configuration of devices, in the format of Puppet's device.conf [default: /etc/kilter/device.conf
     /// for root, ~/.config/kilter/device.conf otherwise]
-    #[arg(long, global = true, value_name = "FILE", help_heading = HOSTS, env = "KILTER_DEVICE_CONFIG", hide_env_values = true,
-          value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, global = true, value_name = "FILE", help_heading = HOSTS, env = "KILTER_DEVICE_CONFIG",
+          hide_env_values = true, value_hint = clap::ValueHint::FilePath)]
     pub(crate) device_config: Option<PathBuf>,
     /// Reaction to a provider that violates its contract, for example by reading values that it does not accept:
     /// off, warning or error

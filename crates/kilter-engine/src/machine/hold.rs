@@ -256,7 +256,8 @@ impl Machine {
         let Some(hold) = &mut self.hold else { return };
         hold.due.clear();
         for vertex in std::mem::take(&mut hold.pending) {
-            if matches!(self.progress[vertex.slot()].phase, Phase::Settled(settlement) if settlement.unblocks_dependents())
+            if let Phase::Settled(settlement) = self.progress[vertex.slot()].phase
+                && settlement.unblocks_dependents()
             {
                 self.requeue(vertex);
             }

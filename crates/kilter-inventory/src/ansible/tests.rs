@@ -63,7 +63,8 @@ fn ini_gives_hosts_groups_and_literals() {
 
 #[test]
 fn problems_of_ini_have_their_lines() {
-    let text = "[web]\na b\nc x='y\nd x={{ y }}\n[web:kids]\n[two words]\n[x:vars]\nnothing\n[y:children]\nz z\ngone\n[web]\n-oX\ne:99999\nf[3:1]\n[w] x\n";
+    let text = "[web]\na b\nc x='y\nd x={{ y }}\n[web:kids]\n[two words]\n[x:vars]\nnothing\n[y:children]\nz z\ngone\n\
+                [web]\n-oX\ne:99999\nf[3:1]\n[w] x\n";
     let fault = load_text("hosts", text).unwrap_err();
     for expected in [
         "hosts:2:1: a word after the host has no `=`",
@@ -110,7 +111,8 @@ fn yaml_gives_groups_and_precedence() {
     assert_eq!(members(&inventory, "prod"), "www1 www2 one db1");
     assert_eq!(
         vars(&inventory, "www1"),
-        "ansible_become=true ansible_become_password=[redacted] ansible_become_user=\"app\" ansible_port=2222 debug=true http_port=80 level={\"a\": 1} mode=420 site=\"fra\" tier=\"web\""
+        "ansible_become=true ansible_become_password=[redacted] ansible_become_user=\"app\" ansible_port=2222 \
+         debug=true http_port=80 level={\"a\": 1} mode=420 site=\"fra\" tier=\"web\""
     );
     let become_ = target(&inventory, "db1").become_.clone().unwrap();
     assert_eq!((become_.user.as_str(), become_.password.unwrap().as_str()), ("app", Some("pw")));
@@ -130,7 +132,8 @@ fn yaml_gives_groups_and_precedence() {
             "`ansible_connection` of a: kilter has no connection `winrm`",
         ),
         (
-            "all: {hosts: {a: {ansible_port: x, ansible_host: -x, ansible_become: maybe, ansible_ssh_common_args: \"'\"}}}",
+            "all: {hosts: {a: {ansible_port: x, ansible_host: -x, ansible_become: maybe, \
+             ansible_ssh_common_args: \"'\"}}}",
             "`ansible_port` of a: `x` is not a port",
         ),
     ] {

@@ -31,7 +31,8 @@ groups:
     uri: https://admin@edge1:830
     config:
       transport: remote
-      remote: {remote-transport: nx9k, run-on: localhost, password: {_plugin: prompt, message: pw}, token: {_plugin: env_var, var: KILTER_TEST_SECRET}}
+      remote: {remote-transport: nx9k, run-on: localhost, password: {_plugin: prompt, message: pw}, token: {_plugin: \
+      env_var, var: KILTER_TEST_SECRET}}
 - name: rest
   targets: [podman://box, local://here]
 ";
@@ -74,7 +75,8 @@ fn lists_of_files_are_read() {
     let files = [
         (
             "inventory.yaml",
-            "groups:\n- name: web\n  targets: {_plugin: yaml, filepath: web.yaml}\n  vars: {_plugin: yaml, filepath: v.yaml}\n",
+            "groups:\n- name: web\n  targets: {_plugin: yaml, filepath: web.yaml}\n  vars: {_plugin: yaml, filepath: \
+             v.yaml}\n",
         ),
         ("web.yaml", "- a\n- {_plugin: yaml, filepath: more.yaml}\n"),
         ("more.yaml", "[b, {name: c}]"),

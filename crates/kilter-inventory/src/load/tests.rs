@@ -158,9 +158,11 @@ groups:
         "hosts.yaml:4:16: there is no option `prot` (did you mean `port`?)",
         "hosts.yaml:4:32: a port, 1 to 65535, is expected, not `0`",
         "hosts.yaml:4:41: `-x` is not a user: programs would read it as an option",
-        "hosts.yaml:5:3: `[9:1]` is not a range: the last number is below the first one (such as web[01:20] or db-[a:f])",
+        "hosts.yaml:5:3: `[9:1]` is not a range: the last number is below the first one (such as web[01:20] or \
+         db-[a:f])",
         "hosts.yaml:6:18: sudo, doas, su or run0 is expected, not `pbrun`",
-        "hosts.yaml:6:37: ssh, local, {podman: CONTAINER}, {nspawn: MACHINE} or {chroot: DIRECTORY} is expected, not `telnet`",
+        "hosts.yaml:6:37: ssh, local, {podman: CONTAINER}, {nspawn: MACHINE} or {chroot: DIRECTORY} is expected, not \
+         `telnet`",
         "hosts.yaml:7:9: `connection` and `transport` are two ways to reach the target (remove one of them)",
         "hosts.yaml:9:45: `host` is the address of one host: a group has none (write it below the host)",
         "hosts.yaml:12:3: `a b` is not a name of a group (letters, digits, `_`, `-` and `.` are allowed)",
@@ -262,7 +264,8 @@ impl Random {
 fn damaged_texts_give_targets_or_problems() {
     let ini =
         "[web]\nwww[01:03].example.com:22 a=\"[1, {'b': 2}]\"\n[web:vars]\nansible_become=True\n[top:children]\nweb\n";
-    let bolt = "groups:\n- name: web\n  targets: [a, {uri: 'ssh://u@b:22', alias: x}]\n  config: {ssh: {run-as: root}}\nvars: {a: {_plugin: prompt, message: m}}\n";
+    let bolt = "groups:\n- name: web\n  targets: [a, {uri: 'ssh://u@b:22', alias: x}]\n  config: {ssh: {run-as: \
+                root}}\nvars: {a: {_plugin: prompt, message: m}}\n";
     let ansible =
         "all:\n  children:\n    web: {hosts: {'a[1:3]:22': {ansible_port: 5}}, vars: {x: 0644, <<: {y: yes}}}\n";
     let selector = "~(web|db)[12],web[0:2]:&prod,!lone,[a-c]*";

@@ -70,7 +70,8 @@ fn unknown_names_are_errors_if_they_are_similar_to_known_ones() {
     for (text, expected) in [
         (
             "wbe",
-            "! the inventory has no host and no group `wbe` (did you mean `web`? ssh://wbe is a host outside of the inventory)",
+            "! the inventory has no host and no group `wbe` (did you mean `web`? ssh://wbe is a host outside of the \
+             inventory)",
         ),
         ("web:!prdo", "! the inventory has no host and no group `prdo` (did you mean `prod`?)"),
         ("web:&nothing", "! the inventory has no host and no group `nothing` (`kilter inventory` lists them)"),
@@ -78,7 +79,8 @@ fn unknown_names_are_errors_if_they_are_similar_to_known_ones() {
         ("x*", "! no host and no group of the inventory matches `x*` (`kilter inventory` lists them)"),
         (
             "-oProxyCommand=id",
-            "! `-oProxyCommand=id` is not a host: programs would read it as an option (such as web1, ops@web1 or ssh://ops@web1:2222)",
+            "! `-oProxyCommand=id` is not a host: programs would read it as an option (such as web1, ops@web1 or \
+             ssh://ops@web1:2222)",
         ),
         ("", "! the selection is empty (name hosts or groups, such as web1,db; `all` is every host)"),
         ("web:!", "! `!` is not followed by a name (such as web:!web1)"),

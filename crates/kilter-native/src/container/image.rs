@@ -30,8 +30,8 @@ resources:
 ```
 
 A missing image is fetched from its registry, or loaded from the archive `source`. A name without a tag means \
-`:latest`. kilter does not ask the registry for a newer image; a refresh fetches or loads the image again. Credentials for \
-a registry are those of `podman login`.
+`:latest`. kilter does not ask the registry for a newer image; a refresh fetches or loads the image again. Credentials \
+for a registry are those of `podman login`.
 
 The removal fails if a container uses the image.
 

@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn other_lines_stay_byte_for_byte() {
         let text = format!(
-            "# mine\n|2|x=|y= ssh-other {KEY}\n@revoked * ssh-ed25519 {KEY}\n\na,b  ssh-ed25519\t{KEY} c d\nx 2048 35 123\n\
-             [h]:22 ssh-ed25519 {KEY}"
+            "# mine\n|2|x=|y= ssh-other {KEY}\n@revoked * ssh-ed25519 {KEY}\n\na,b  ssh-ed25519\t{KEY} c d\n\
+             x 2048 35 123\n[h]:22 ssh-ed25519 {KEY}"
         );
         let mut table = KnownHosts::parse(text.as_bytes());
         let names: Vec<&str> = table.entries().iter().map(|entry| entry.name().as_str()).collect();

@@ -59,7 +59,8 @@ pub(super) fn with(bytes: &[u8], wanted: &[LocaleEntry], unwanted: &[&str]) -> V
 mod tests {
     use super::*;
 
-    const FILE: &[u8] = b"# This file lists locales that you wish\n\n# de_DE.UTF-8 UTF-8\n#fr_FR ISO-8859-1\nen_US.UTF-8 UTF-8\n\xff\n# aa_ER UTF-8";
+    const FILE: &[u8] = b"# This file lists locales that you wish\n\n# de_DE.UTF-8 UTF-8\n#fr_FR ISO-8859-1\n\
+                        en_US.UTF-8 UTF-8\n\xff\n# aa_ER UTF-8";
 
     fn entry_of(name: &str, charset: &str) -> LocaleEntry {
         LocaleEntry { name: name.into(), charset: charset.into() }
@@ -70,7 +71,8 @@ mod tests {
         assert_eq!(entries(FILE), [entry_of("en_US.UTF-8", "UTF-8")]);
         let wanted = [entry_of("de_DE.UTF-8", "UTF-8"), entry_of("en_US.UTF-8", "UTF-8"), entry_of("xx_YY", "UTF-8")];
         let new = with(FILE, &wanted, &[]);
-        let expected = b"# This file lists locales that you wish\n\nde_DE.UTF-8 UTF-8\n#fr_FR ISO-8859-1\nen_US.UTF-8 UTF-8\n\xff\n# aa_ER UTF-8\nxx_YY UTF-8\n";
+        let expected = b"# This file lists locales that you wish\n\nde_DE.UTF-8 UTF-8\n#fr_FR ISO-8859-1\n\
+                        en_US.UTF-8 UTF-8\n\xff\n# aa_ER UTF-8\nxx_YY UTF-8\n";
         assert_eq!(new, expected);
         assert_eq!(with(&new, &wanted, &[]), expected, "nothing is left to do");
         let without = with(&new, &[], &["de_DE.UTF-8", "xx_YY"]);

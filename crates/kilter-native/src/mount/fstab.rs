@@ -83,7 +83,9 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const FSTAB: &[u8] = b"# static file systems\nUUID=12-34  /  ext4  errors=remount-ro 0 1\n\nLABEL=x /mnt/my\\040disk/ xfs\n/swapfile none swap sw 0 0\ntmpfs /tmp tmpfs size=1g 0 nothing\n\xff odd line x\nproc /proc proc defaults";
+    const FSTAB: &[u8] = b"# static file systems\nUUID=12-34  /  ext4  errors=remount-ro 0 1\n\n\
+                        LABEL=x /mnt/my\\040disk/ xfs\n/swapfile none swap sw 0 0\ntmpfs /tmp tmpfs size=1g 0 \
+                        nothing\n\xff odd line x\nproc /proc proc defaults";
 
     #[test]
     fn every_other_line_stays_byte_for_byte() {

@@ -46,8 +46,8 @@ const FILES: [&str; 8] = [
 const OFFLINE_DESC: &str = "\
 Units of systemd on a system that does not run, such as an image or a container without systemd.
 
-kilter manages `enable` by `systemctl --root=/`. It neither starts nor stops units: it accepts `ensure`, warns, and does \
-not compare it. A refresh has no effect.
+kilter manages `enable` by `systemctl --root=/`. It neither starts nor stops units: it accepts `ensure`, warns, and \
+does not compare it. A refresh has no effect.
 
 ```yaml
 resources:

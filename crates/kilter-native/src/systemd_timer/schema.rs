@@ -31,8 +31,8 @@ resources:
 ```
 
 kilter writes `/etc/systemd/system/NAME.timer` and `NAME.service`, makes systemd read them once for all changes of a \
-batch, and enables and starts the timer. kilter refuses to overwrite unit files that it has not written, and to replace \
-the unit of a package. Declare \
+batch, and enables and starts the timer. kilter refuses to overwrite unit files that it has not written, and to \
+replace the unit of a package. Declare \
 further settings as a [`file`](file.md) in `/etc/systemd/system/NAME.service.d`.
 
 The command runs without a shell. To use one, write `[sh, -c, \"a | b\"]`. `journalctl -u NAME` shows its output, and \

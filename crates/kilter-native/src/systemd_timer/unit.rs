@@ -99,7 +99,8 @@ impl TimerUnit {
             // Without a file, the text is empty.
             if !text.is_empty() && !text.starts_with(&header(name)) {
                 return Err(eco_format!(
-                    "there is a unit {name}.{suffix} that kilter has not written: choose another name, or remove its file"
+                    "there is a unit {name}.{suffix} that kilter has not written: choose another name, or remove its \
+                     file"
                 ));
             }
         }

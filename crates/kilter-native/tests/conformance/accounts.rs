@@ -36,8 +36,8 @@ const FILES: [(&str, &str); 6] = [
     ),
 ];
 
-/// Starts a tool on the fake system below a directory. Homes elsewhere cannot be made: other tests see them. A change of
-/// `slow` takes time.
+/// Starts a tool on the fake system below a directory. Homes elsewhere cannot be made: other tests see them. A change
+/// of `slow` takes time.
 const SCRIPT: &str = "set -e; root=$1; shift; \
     for each in etc home var/mail var/log; do mount --bind \"$root/$each\" \"/$each\"; done; \
     mount -o remount,bind,ro /; \

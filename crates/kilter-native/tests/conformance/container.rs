@@ -41,7 +41,8 @@ impl Podman {
         let shown = root.display();
         let engine = format!(
             "[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"none\"\nlock_type = \"file\"\ntmp_dir = \
-             \"{shown}/tmp\"\n[containers]\ncgroups = \"disabled\"\ndefault_ulimits = [\"nproc=64:64\", \"nofile=64:64\"]\n"
+             \"{shown}/tmp\"\n[containers]\ncgroups = \"disabled\"\ndefault_ulimits = \
+             [\"nproc=64:64\", \"nofile=64:64\"]\n"
         );
         let storage =
             format!("[storage]\ndriver = \"vfs\"\nrunroot = \"{shown}/run\"\ngraphroot = \"{shown}/storage\"\n");

@@ -239,8 +239,8 @@ providers:
             wrong(text),
             [
                 "2:3: there is no `desc` (describe the devices: `desc: Connects to …`)",
-                "4:5: the key `name` is reserved (Bolt uses it for itself; the usual keys are uri, protocol, host, port, \
-                 user, password)",
+                "4:5: the key `name` is reserved (Bolt uses it for itself; the usual keys are uri, protocol, host, \
+                 port, user, password)",
                 "5:5: the key `remote-x` is reserved (Bolt uses it for itself; the usual keys are uri, protocol, host, \
                  port, user, password)",
                 "6:36: the default of `port` does not match its type Integer",

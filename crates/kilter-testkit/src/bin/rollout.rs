@@ -1,7 +1,7 @@
 //! Trial of roll-outs to eight hosts that systemd has booted, over their real sshd.
 //!
-//! `cargo xtask rollout` builds the program and starts this one in a sandbox. Each part of the trial applies a change with
-//! a known effect, and checks the exit code and the states of all hosts. A part that fails ends the trial.
+//! `cargo xtask rollout` builds the program and starts this one in a sandbox. Each part of the trial applies a change
+//! with a known effect, and checks the exit code and the states of all hosts. A part that fails ends the trial.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -157,8 +157,8 @@ impl FleetTrial {
         self.0.write(
             "slow.yaml",
             &format!(
-                "resources:\n  file[/var/begun]: {{content: x}}\n  exec[step]: {{{step}, require: \"file[/var/begun]\"}}\n  \
-                 file[/var/after]: {{content: x, require: \"exec[step]\"}}\n"
+                "resources:\n  file[/var/begun]: {{content: x}}\n  exec[step]: {{{step}, \
+                 require: \"file[/var/begun]\"}}\n  file[/var/after]: {{content: x, require: \"exec[step]\"}}\n"
             ),
         )?;
         self.0.host(1).bash("touch /var/go");
@@ -196,7 +196,8 @@ impl FleetTrial {
         let step =
             "command: [sh, -c, \"until [ -e /var/go2 ]; do sleep 0.1; done; touch /var/done2\"], creates: /var/done2";
         let text = format!(
-            "resources:\n  file[/var/begun2]: {{content: x}}\n  exec[step]: {{{step}, require: \"file[/var/begun2]\"}}\n"
+            "resources:\n  file[/var/begun2]: {{content: x}}\n  exec[step]: {{{step}, \
+             require: \"file[/var/begun2]\"}}\n"
         );
         self.0.write("dying.yaml", &text)?;
         for host in self.0.hosts().iter().filter(|host| host.address() != self.0.host(2).address()) {

@@ -57,7 +57,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, requires = "here")]
     pub(crate) setup_here: bool,
     /// Time limit of each law, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) limit: u64,
     /// Format of the scorecard
     #[arg(long, value_name = "FORMAT", default_value = "human")]

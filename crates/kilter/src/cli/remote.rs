@@ -16,8 +16,8 @@ pub(crate) struct RemoteArgs {
     /// in the device configuration, such as `switch1,switch2`
     #[arg(long, global = true, value_name = "HOSTS")]
     pub(crate) on: Vec<String>,
-    /// Run the command on the hosts of a stored roll-out that failed, have undone the changes, had no answer or were not
-    /// reached: its number, or `last`
+    /// Run the command on the hosts of a stored roll-out that failed, have undone the changes, had no answer or were
+    /// not reached: its number, or `last`
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) failed_of: Option<String>,
     /// Run the command on the system in this directory, which does not run: an image or a mounted disk. It is the same as
@@ -53,8 +53,8 @@ pub(crate) struct RemoteArgs {
     /// With --on or --from git+ssh: configuration file of ssh, instead of the usual ones
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) ssh_config: Option<PathBuf>,
-    /// With --on: directory with the programs for other kinds of machines than this one: `kilter-aarch64` and others, by
-    /// the name that `uname -m` prints there [default: /usr/lib/kilter]
+    /// With --on: directory with the programs for other kinds of machines than this one: `kilter-aarch64` and others,
+    /// by the name that `uname -m` prints there [default: /usr/lib/kilter]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) programs: Option<PathBuf>,
     /// With --on: leave nothing on the hosts. kilter is then sent again by the next command

@@ -27,8 +27,8 @@ pub(crate) struct RolloutArgs {
     /// With --on: the same limit for the hosts of each stage; repeatable [default: any number]
     #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = share)]
     pub(crate) max_failures_per_stage: Vec<Share>,
-    /// With --on: maximum time for the apply of a host, such as 10m. Then kilter closes the connection, and the host ends
-    /// the apply after its step in flight [default: no limit]
+    /// With --on: maximum time for the apply of a host, such as 10m. Then kilter closes the connection, and the host
+    /// ends the apply after its step in flight [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = super::runs::duration)]
     pub(crate) host_timeout: Option<Duration>,
     /// With --on: pause for this time between two stages, such as 5m
@@ -40,15 +40,15 @@ pub(crate) struct RolloutArgs {
     /// With --on: change hosts outside of their maintenance windows too
     #[arg(long)]
     pub(crate) outside_window: bool,
-    /// With --on: after each stage, its hosts must stay healthy for this time: then nothing may differ from their plans,
-    /// or one of the two checks below must succeed all the time. A host that is not healthy counts as failed
+    /// With --on: after each stage, its hosts must stay healthy for this time: then nothing may differ from their
+    /// plans, or one of the two checks below must succeed all the time. A host that is not healthy counts as failed
     #[arg(long, value_name = "TIME", value_parser = super::runs::duration)]
     pub(crate) healthy_for: Option<Duration>,
     /// With --healthy-for: GET this URL from this machine, such as http://{host}:8080/health; it must answer with 2xx
     #[arg(long, value_name = "URL", value_parser = url)]
     pub(crate) healthy_url: Option<String>,
-    /// With --healthy-for: run this command of /bin/sh on this machine, with the name of the host in KILTER_HOST and its
-    /// address in KILTER_ADDRESS
+    /// With --healthy-for: run this command of /bin/sh on this machine, with the name of the host in KILTER_HOST and
+    /// its address in KILTER_ADDRESS
     #[arg(long, value_name = "COMMAND")]
     pub(crate) healthy_command: Option<String>,
 }

@@ -149,8 +149,8 @@ pub(crate) struct RunArgs {
     #[arg(short, long, help_heading = HOW)]
     pub(crate) noop: bool,
     /// Time without work after which the run has converged, in seconds; -1: never
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..),
-          help_heading = HOW)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i64).range(-1..), help_heading = HOW)]
     pub(crate) converged_timeout: Option<i64>,
     /// End when the run has converged; by default after five seconds without work
     #[arg(long, help_heading = HOW)]

@@ -240,9 +240,8 @@ fn chosen(history: &History, args: &UndoArgs) -> Result<Vec<RecordedChange>, Exi
     match (&args.subject, to) {
         (None, None) => Err(output::fail_with(
             "what to undo is missing",
-            [
-                "name a run (`kilter history` lists them), `last`, a resource such as 'file[/etc/motd]', or a time: --to 2h",
-            ],
+            ["name a run (`kilter history` lists them), `last`, a resource such as 'file[/etc/motd]', or a time: \
+                 --to 2h"],
         )),
         (None, Some(to)) => past::since(history, to, None),
         (Some(subject), to) if subject.contains('[') => {

@@ -408,7 +408,10 @@ fn about(source: &SecretSource) -> serde_json::Value {
             serde_json::json!({ "command": argv.iter().map(EcoString::as_str).collect::<Vec<_>>() })
         }
         SecretSource::Encrypted(EncryptedSecret { program, from, path, option }) => serde_json::json!({
-            "encrypted": program_name(*program), "from": from.as_str(), "file": path.as_str(), "option": option.as_deref(),
+            "encrypted": program_name(*program),
+            "from": from.as_str(),
+            "file": path.as_str(),
+            "option": option.as_deref(),
         }),
     }
 }

@@ -28,7 +28,8 @@ pub(super) fn sums(directory: &Path, trust: &TrustPolicy) -> Result<FileSums, Fe
     let path = directory.join(SUMS);
     let bytes = trust.read(&path, MAX_SUMS_BYTES).map_err(|distrust| match distrust.is_missing() {
         true => FetchError::unavailable(format!(
-            "{} does not exist; write it after each change: find . -type f ! -name {SUMS} -exec sha256sum {{}} + >{SUMS}",
+            "{} does not exist; write it after each change: find . -type f ! -name {SUMS} -exec sha256sum {{}} + \
+             >{SUMS}",
             path.display()
         )),
         false => FetchError::unavailable(trust::refusal("", &path, &distrust)),

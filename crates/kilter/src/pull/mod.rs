@@ -312,7 +312,8 @@ impl Pull {
             && !copy.descends(&commit, &last)?
         {
             return Err(refuse(FetchError::rejected(format!(
-                "it does not descend from {}, because {reference} was rewritten or went back (--allow-rewind accepts it)",
+                "it does not descend from {}, because {reference} was rewritten or went back (--allow-rewind accepts \
+                 it)",
                 short(&last)
             ))));
         }

@@ -1,7 +1,7 @@
 //! Comparison of the declarations of a run with those of the run before: a changed attribute is intentional if its
 //! declaration changed, and corrective if the machine has drifted.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -182,7 +182,7 @@ impl Intents {
     }
 
     /// Records that all resources are in their declared states, except some.
-    pub(super) fn settle_all(&mut self, except: &HashSet<(EcoString, EcoString)>) {
+    pub(super) fn settle_all(&mut self, except: &super::ResourceNames) {
         self.edited.retain(|id, _| except.contains(id));
     }
 

@@ -74,6 +74,9 @@ pub(crate) fn header(session: &Session, command: &str, subject: &str) -> Json {
     header
 }
 
+/// Resources, by type and name.
+type ResourceNames = HashSet<(EcoString, EcoString)>;
+
 /// Reaction to a history that cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFailure {
@@ -96,7 +99,7 @@ pub(crate) struct Recorder {
     processes: RecordedProcesses,
     early_processes: EarlyProcesses,
     /// Resources without a success: their declarations are not in effect yet.
-    unsettled: HashSet<(EcoString, EcoString)>,
+    unsettled: ResourceNames,
     flushed_at: Instant,
     /// First failure to write, which has been reported.
     failure: Option<EcoString>,
@@ -311,7 +314,7 @@ impl Recorder {
     /// Writes the queued events, and those that `add` adds, in one transaction.
     fn written(
         &mut self,
-        add: impl FnOnce(&mut HistoryBatch<'_>, RunId, &str, &HashSet<(EcoString, EcoString)>) -> Result<(), HistoryError>,
+        add: impl FnOnce(&mut HistoryBatch<'_>, RunId, &str, &ResourceNames) -> Result<(), HistoryError>,
     ) -> Result<(), HistoryError> {
         self.flushed_at = Instant::now();
         self.opened()?;

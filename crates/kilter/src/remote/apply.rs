@@ -133,9 +133,8 @@ pub(super) fn check_rollout(args: &RolloutArgs) -> Result<(), Exit> {
     match args.ask_each_stage && !ask::is_possible() {
         true => Err(output::fail_with(
             "nothing was changed: there is no terminal to ask for the approval of each stage",
-            [
-                "give --pause instead, or apply only the first stage (`--stage 1`) and continue with `kilter rollout resume`",
-            ],
+            ["give --pause instead, or apply only the first stage (`--stage 1`) and continue with `kilter rollout \
+                 resume`"],
         )),
         false => Ok(()),
     }

@@ -82,7 +82,8 @@ pub(super) fn pause(time: Duration) {
     }
 }
 
-/// Repeats a check until it has succeeded for `time` without a failure. The first success must come within the same time.
+/// Repeats a check until it has succeeded for `time` without a failure. The first success must come within the same
+/// time.
 fn stays_healthy(
     time: Duration,
     elapsed: &dyn Fn() -> Duration,

@@ -4,7 +4,8 @@
 //! "notable"}` (or `"all"`, or a list of references) returns one document. `{"request": "follow"}` returns one document
 //! for each event until either side closes. `{"request": "pause"}` (with `for_ms` and `why`) and
 //! `{"request": "resume"}` return after completion. `{"request": "lend"}` returns `{"lent": true}`: the client may lock
-//! the state directory and make changes until it closes the connection, and the run waits. Only the owner of the state directory can access the socket.
+//! the state directory and make changes until it closes the connection, and the run waits. Only the owner of the
+//! state directory can access the socket.
 
 mod follower;
 mod loan;

@@ -5,7 +5,8 @@ use crate::support::Place;
 const INVENTORY: &str = "\
 hosts:
   web[1:2]:
-  db1: {ssh: {host: 10.0.0.9, user: postgres, port: 2222, password: s3cret}, vars: {role: primary, api_password: s3cret}}
+  db1: {ssh: {host: 10.0.0.9, user: postgres, port: 2222, password: s3cret}, vars: {role: primary, api_password: \
+  s3cret}}
   edge1: {transport: {host: 10.1.1.1, password: s3cret}}
   box: {connection: podman}
 groups:
@@ -97,7 +98,8 @@ vars:
 fn problems_and_selections_without_result_are_reported() {
     let place = place();
     let ended = place.run(&["inventory", "-i", "hosts.yaml", "serves"]);
-    let expected = "error: the inventory has no host and no group `serves`\n  hint: did you mean `servers`? ssh://serves is a host outside of the inventory\n";
+    let expected = "error: the inventory has no host and no group `serves`\n  hint: did you mean `servers`? \
+                    ssh://serves is a host outside of the inventory\n";
     assert_eq!((ended.code, &*ended.stderr), (1, expected));
     place.file("bad.yaml", "hosts:\n  a: {shh: 1}\ngroups: {g: {groups: [x]}}\n");
     let ended = place.run(&["inventory", "-i", "bad.yaml"]);

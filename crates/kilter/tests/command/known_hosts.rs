@@ -7,8 +7,8 @@ const KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIHB5dGhvbiBpcyBmdW4gYW5kIHNvIGlzIHJ1c
 
 fn declared(place: &Place) -> String {
     let text = format!(
-        "resources:\n  known_hosts[git.example.org]:\n    target: DIR/known\n    type: ssh-ed25519\n    key: {KEY}\n    \
-         host_aliases: [git]\n  sshkey:\n    old.example.org: {{ensure: absent, target: DIR/known}}\n"
+        "resources:\n  known_hosts[git.example.org]:\n    target: DIR/known\n    type: ssh-ed25519\n    key: \
+         {KEY}\n    host_aliases: [git]\n  sshkey:\n    old.example.org: {{ensure: absent, target: DIR/known}}\n"
     );
     manifest(place, &text)
 }

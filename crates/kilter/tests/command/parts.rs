@@ -256,8 +256,10 @@ fn structured_values_are_planned_applied_and_kept_by_run() {
 #[test]
 fn structured_value_comes_after_its_file_and_before_what_its_value_decides() {
     let place = Place::new();
-    let text = "vars: {limit: 3}\nresources:\n  structured[b]: {path: DIR/new/a.yaml, key: b, value: \"${vars.limit}\"}\n\
-                \x20 file[DIR/new]: {ensure: directory}\n  file[DIR/new/a.yaml]: {content: \"a: 1\\n\", replace: false}\n";
+    let text = "vars: {limit: 3}\nresources:\n  structured[b]: {path: DIR/new/a.yaml, key: b, \
+                value: \"${vars.limit}\"}\n\
+                \x20 file[DIR/new]: {ensure: directory}\n  file[DIR/new/a.yaml]: {content: \"a: 1\\n\", replace: \
+                false}\n";
     let path = manifest(&place, text);
     let plan = place.run(&["plan", &path]);
     assert!(plan.code == 2 && plan.stdout.contains("+b: 3"), "{plan:?}");

@@ -99,7 +99,8 @@ fn changed_entry_is_neither_removed_nor_overwritten_by_plan() {
         "  file[DIR/gone]: { ensure: absent }\n  file[DIR/tree]: { ensure: absent, force: true }\n  \
          file[DIR/purged]: { ensure: directory, recurse: true, purge: true }\n  \
          file[DIR/secret]: { content: { sensitive: hunter2 } }\n  file[DIR/large]: { content: x }\n  \
-         file[DIR/parts]: { fragments: [DIR/part] }\n  file[DIR/copies]: { ensure: directory, recurse: true, source: DIR/from }\n  file[DIR/fine]: { ensure: absent }\n",
+         file[DIR/parts]: { fragments: [DIR/part] }\n  file[DIR/copies]: { ensure: directory, recurse: true, source: \
+         DIR/from }\n  file[DIR/fine]: { ensure: absent }\n",
     );
     for directory in ["tree/deep", "purged", "from/deep"] {
         fs::create_dir_all(place.path().join(directory)).unwrap();

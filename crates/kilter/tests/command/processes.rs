@@ -264,8 +264,8 @@ if sys.argv[1] == "ral_action=set":
 else:
     print(json.dumps({"resources": [{"name": name} for name in asked["names"]]}))
 "#;
-    let metadata = "provider:\n  type: word\n  desc: Words.\n  invoke: json\n  suitable: true\n  actions: [set, get]\n  \
-         attributes:\n    name: {desc: Its name.}\n    word: {type: \"String\", desc: Its word.}\n";
+    let metadata = "provider:\n  type: word\n  desc: Words.\n  invoke: json\n  suitable: true\n  actions: [set, \
+                    get]\n  attributes:\n    name: {desc: Its name.}\n    word: {type: \"String\", desc: Its word.}\n";
     for (name, text) in [("word.prov", script), ("word.yaml", metadata)] {
         std::fs::write(directory.join(name), text).unwrap();
         std::fs::set_permissions(directory.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -194,7 +194,9 @@ fn resources_of_a_simple_script_are_listed_found_and_changed() {
     let commands = "-I|.|-e|setting\n-I|.|setting\n-I|.|setting|a\n-I|.|setting|a|-a\n-I|.|setting|nothing\n\
                     -I|.|setting|a|ensure=present|value=it's $(id)|loud=True|tags=x, y\n\
                     -I|.|setting|a|ensure=present|value=it's $(id)|loud=True|tags=x, y\n\
-                    -I|.|setting|a|value=2|value=3\n-I|.|setting::setting|a\n-I|.|setting|b|ensure=present|tags=\n-I|.|setting\n-I|.|setting|stuck|ensure=present\n-I|.|setting|nothing|ensure=present\n-I|.|setting|a|ensure=absent\n-I|.|setting|a|ensure=absent";
+                    -I|.|setting|a|value=2|value=3\n-I|.|setting::setting|a\n-I|.|setting|b|ensure=present|tags=\n\
+                    -I|.|setting\n-I|.|setting|stuck|ensure=present\n-I|.|setting|nothing|ensure=present\n\
+                    -I|.|setting|a|ensure=absent\n-I|.|setting|a|ensure=absent";
     snapshot("ralsh-simple.txt", &transcript(&place, commands));
 }
 
@@ -202,7 +204,9 @@ fn resources_of_a_simple_script_are_listed_found_and_changed() {
 fn simple_script_results_are_available_as_json() {
     let place = settings();
     let commands = "-j|-I|.|setting\n-j|-I|.|setting|a\n-j|-I|.|setting|a|-a\n-j|-I|.|setting|nothing\n\
-                    -j|-I|.|setting|a|ensure=present|value=1|loud=true|tags=x,y\n-j|-I|.|setting|a|value=1\n-j|-I|.|setting|a\n-j|-I|.|setting\n-j|-I|.|setting|stuck|ensure=present\n-j|-I|.|setting|nothing|ensure=present\n-j|-I|.|setting|a|ensure=absent";
+                    -j|-I|.|setting|a|ensure=present|value=1|loud=true|tags=x,y\n-j|-I|.|setting|a|value=1\n\
+                    -j|-I|.|setting|a\n-j|-I|.|setting\n-j|-I|.|setting|stuck|ensure=present\n\
+                    -j|-I|.|setting|nothing|ensure=present\n-j|-I|.|setting|a|ensure=absent";
     snapshot("ralsh-simple-json.txt", &transcript(&place, commands));
 }
 
@@ -211,14 +215,19 @@ fn resources_of_a_json_script_are_listed_found_and_changed() {
     let place = Place::new();
     script(&place, "knob.prov", KNOB);
     let commands = "-I|.|knob\n-I|.|knob|a\n-I|.|knob|nothing\n-I|.|knob|a|ensure=present|turn=5|on=true|marks=x,y\n\
-                    -I|.|knob|a|ensure=present|turn=5|on=true|marks=x,y\n-j|-I|.|knob|a|on=false\n-j|-I|.|knob|a\n-j|-I|.|knob\n-j|-I|.|knob|nothing\n-I|.|knob|stuck|ensure=present\n-j|-I|.|knob|stuck|ensure=present\n-I|.|knob|a|ensure=absent\n-I|.|knob";
+                    -I|.|knob|a|ensure=present|turn=5|on=true|marks=x,y\n-j|-I|.|knob|a|on=false\n-j|-I|.|knob|a\n\
+                    -j|-I|.|knob\n-j|-I|.|knob|nothing\n-I|.|knob|stuck|ensure=present\n\
+                    -j|-I|.|knob|stuck|ensure=present\n-I|.|knob|a|ensure=absent\n-I|.|knob";
     snapshot("ralsh-knob.txt", &transcript(&place, commands));
 }
 
 #[test]
 fn invalid_ralsh_request_is_refused_before_calls() {
     let place = settings();
-    let commands = "--bogus\n-x\n-l|bogus|-I|.\n-l\n-I\n-t|-x\n-t|h|-I|.\n-e\n-e|-j\n-e|-j|setting\nnosuch\n-j|nosuch\nsetting::nosuch|-I|.\n-I|.|setting|a|zzz=1\n-I|.|setting|a|size=1\n-I|.|setting|a|name=b\n-I|.|setting|a|value\n-I|.|setting|a|=1\n-I|.|setting|a|ensure=bogus\n-I|.|setting|a|loud=yes\n-I|.|setting|a|tags=a,,b\n-j|-I|.|setting|a|zzz=1";
+    let commands = "--bogus\n-x\n-l|bogus|-I|.\n-l\n-I\n-t|-x\n-t|h|-I|.\n-e\n-e|-j\n-e|-j|setting\nnosuch\n\
+                    -j|nosuch\nsetting::nosuch|-I|.\n-I|.|setting|a|zzz=1\n-I|.|setting|a|size=1\n\
+                    -I|.|setting|a|name=b\n-I|.|setting|a|value\n-I|.|setting|a|=1\n-I|.|setting|a|ensure=bogus\n\
+                    -I|.|setting|a|loud=yes\n-I|.|setting|a|tags=a,,b\n-j|-I|.|setting|a|zzz=1";
     snapshot("ralsh-refused.txt", &transcript(&place, commands));
     assert_eq!(calls(&place), ["ral_action=describe"]);
 }
@@ -246,7 +255,9 @@ fn options_accept_every_libral_form() {
 #[test]
 fn quiet_prints_only_errors_and_overrides_json() {
     let place = settings();
-    let commands = "-q\n-q|-I|.|setting\n-q|-I|.|setting|a\n-q|-a|-I|.|setting|a\n-q|-I|.|setting|nothing\n-q|-I|.|setting|a|ensure=present\n-qj|-I|.|setting|a\n-q|-I|.|setting|stuck|ensure=present\n-qj|nosuch\n-q|-s";
+    let commands = "-q\n-q|-I|.|setting\n-q|-I|.|setting|a\n-q|-a|-I|.|setting|a\n-q|-I|.|setting|nothing\n\
+                    -q|-I|.|setting|a|ensure=present\n-qj|-I|.|setting|a\n-q|-I|.|setting|stuck|ensure=present\n\
+                    -qj|nosuch\n-q|-s";
     snapshot("ralsh-quiet.txt", &transcript(&place, commands));
     assert!(place.path().join("providers/set-a").exists());
 }
@@ -260,7 +271,8 @@ fn provider_lines_are_filtered_by_level() {
          echo plain >&2;",
     );
     script(&place, "setting.prov", &noisy);
-    let commands = "-I.|setting\n-I.|-l|none|setting\n-I.|-l|fatal|setting\n-I.|-l|ERROR|setting\n-I.|-l|info|setting\n-I.|-l|debug|setting";
+    let commands = "-I.|setting\n-I.|-l|none|setting\n-I.|-l|fatal|setting\n-I.|-l|ERROR|setting\n\
+                    -I.|-l|info|setting\n-I.|-l|debug|setting";
     snapshot("ralsh-levels.txt", &transcript(&place, commands));
 }
 

@@ -68,8 +68,8 @@ impl Sshd {
         let port = free_port();
         let (cache, state) = (cache(), directory.join("host-state"));
         let config = format!(
-            "{lines}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
-             PidFile none\nPermitRootLogin yes\nSetEnv KILTER_CACHE_DIR={} KILTER_STATE_DIR={}\n",
+            "{lines}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+             UsePAM no\nPidFile none\nPermitRootLogin yes\nSetEnv KILTER_CACHE_DIR={} KILTER_STATE_DIR={}\n",
             at("hostkey"),
             at("authorized_keys"),
             cache.display(),
@@ -175,8 +175,8 @@ fn site(sshd: &Sshd) -> String {
         "site.yaml",
         format!(
             "include: [more.yaml]\nvars: {{greeting: 'Hi ${{facts.kernel}}', pw: {{sensitive: {{file: {pw}}}}}}}\n\
-             resources:\n  file[{root}/motd]: {{content: {{template: motd.j2}}}}\n  file[{root}/pw]: {{content: '${{vars.pw}}'}}\n  \
-             file[{root}/icon]: {{content: {{file: icon}}}}\n"
+             resources:\n  file[{root}/motd]: {{content: {{template: motd.j2}}}}\n  file[{root}/pw]: {{content: \
+             '${{vars.pw}}'}}\n  file[{root}/icon]: {{content: {{file: icon}}}}\n"
         ),
     )
 }

@@ -44,8 +44,8 @@ impl Fleet {
         Path::new(&self.path(name)).exists()
     }
 
-    /// Writes a manifest with a command of /bin/sh for each host. `NAME` is the name of the host. The command runs unless
-    /// there is a file `done-NAME`.
+    /// Writes a manifest with a command of /bin/sh for each host. `NAME` is the name of the host. The command runs
+    /// unless there is a file `done-NAME`.
     fn site(&self, script: &str) -> String {
         let script = script.replace("NAME", "${facts.inventory.name}");
         let here = self.place.path().display();
@@ -212,7 +212,8 @@ fn host_that_drifts_after_its_stage_is_not_healthy() {
     let here = fleet.place.path().display().to_string();
     // Another program changes the file later.
     let drift = format!(
-        "exec[drift]: {{command: [sh, -c, \"echo b >file\"], unless: [[grep, -q, b, file]], cwd: {here}, require: \"file[{file}]\"}}"
+        "exec[drift]: {{command: [sh, -c, \"echo b >file\"], unless: [[grep, -q, b, file]], cwd: {here}, \
+         require: \"file[{file}]\"}}"
     );
     let site = fleet.place.file("drift.yaml", format!("resources:\n  file[{file}]: {{content: a}}\n  {drift}\n"));
     let ended = fleet.kilter(&["--on", "a1,a2", "apply", "--yes", "--stage", "1,2", "--healthy-for", "1s", &site]);

@@ -192,7 +192,8 @@ fn secret_is_nowhere_in_the_state_directory_and_in_no_output() {
         "site.yaml",
         format!(
             "resources:\n  file:\n    {directory}/s: {{ content: {{ sensitive: \"{SECRET}\\n\" }} }}\n  exec:\n    \
-             fails:\n      command: [/bin/sh, -c, 'echo $TOKEN >&2; exit 3']\n      environment: {{ TOKEN: {{ sensitive: {SECRET} }} }}\n"
+             fails:\n      command: [/bin/sh, -c, 'echo $TOKEN >&2; exit 3']\n      environment: {{ TOKEN: {{ \
+             sensitive: {SECRET} }} }}\n"
         ),
     );
     let ended = place.run(&["apply", &manifest]);
@@ -400,7 +401,8 @@ fn report_of_a_period_is_one_page_with_counts_drift_and_changes() {
     let page = std::fs::read_to_string(path).unwrap();
     for expected in [
         "<li><b>5</b> runs</li>",
-        "<li class=\"done\"><b>2</b> changed</li>\n<li class=\"todo\"><b>3</b> corrected</li>\n<li class=\"bad\"><b>1</b> failed",
+        "<li class=\"done\"><b>2</b> changed</li>\n<li class=\"todo\"><b>3</b> corrected</li>\n\
+         <li class=\"bad\"><b>1</b> failed",
         "<td class=\"number\">3</td>",
         "<td>mode (3)</td>",
         "<b>mode</b> <del>0666</del> → <ins>0644</ins>",

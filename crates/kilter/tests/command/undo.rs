@@ -50,7 +50,8 @@ fn changes_that_cannot_be_undone_are_named_before_anything_is_done() {
     let place = Place::new();
     let site = manifest(
         &place,
-        "  file:\n    DIR/a: { content: new }\n  exec:\n    run:\n      command: [/bin/touch, DIR/t]\n      creates: DIR/t\n",
+        "  file:\n    DIR/a: { content: new }\n  exec:\n    run:\n      command: [/bin/touch, DIR/t]\n      creates: \
+         DIR/t\n",
     );
     assert_eq!(place.run(&["apply", &site]).code, 0);
     let refused = place.run(&["undo", "last"]);
@@ -191,7 +192,8 @@ fn line_and_entries_of_files_are_undone() {
     place.file("hosts", "127.0.0.1 localhost\n");
     let site = manifest(
         &place,
-        "  line:\n    new: { path: DIR/conf, line: added }\n  host:\n    www.example: { ip: 10.0.0.1, target: DIR/hosts }\n",
+        "  line:\n    new: { path: DIR/conf, line: added }\n  host:\n    www.example: { ip: 10.0.0.1, target: \
+         DIR/hosts }\n",
     );
     assert_eq!(place.run(&["apply", &site]).code, 0);
     let ended = place.run(&["undo", "last"]);
@@ -204,7 +206,8 @@ fn line_and_entries_of_files_are_undone() {
 fn key_that_did_not_exist_is_removed_by_an_undo() {
     let place = Place::new();
     let declared = "  kv[plain]: {value: \"1\"}\n  kv[named]: {key: schema/version, value: \"3\"}\n  \
-         kv[own]: {key: own, mapped: true, value: \"4\"}\n  kv[restored]: {key: other, value: \"5\", meta: {reverse: true}}\n";
+         kv[own]: {key: own, mapped: true, value: \"4\"}\n  kv[restored]: {key: other, value: \"5\", meta: {reverse: \
+         true}}\n";
     let applied = manifest(&place, declared);
     let values = |place: &Place| {
         let directory = place.path().join("state/kept");

@@ -81,7 +81,10 @@ fn timer_is_held_and_repaired() {
 
         host.bash("printf 'resources:\\n  systemd_timer[backup]: {ensure: absent}\\n' >/srv/timer.yaml");
         apply(0, "1 changed");
-        host.bash("[ ! -e /etc/systemd/system/backup.timer ]; ! systemctl cat backup.timer; ! systemctl is-active backup.timer");
+        host.bash(
+            "[ ! -e /etc/systemd/system/backup.timer ]; ! systemctl cat backup.timer; ! systemctl is-active \
+                   backup.timer",
+        );
         apply(0, "1 unchanged");
     });
 }

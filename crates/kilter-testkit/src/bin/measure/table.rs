@@ -32,7 +32,8 @@ impl CostTable {
         });
     }
 
-    /// Adds a figure with another one of the same run, and the maximum of their ratio. Without a target, it is infinite.
+    /// Adds a figure with another one of the same run, and the maximum of their ratio. Without a target, it is
+    /// infinite.
     pub(crate) fn ratio(&mut self, what: &str, measured: f64, beside: f64, unit: &str, name: &str, limit: f64) {
         let ratio = measured / beside.max(f64::MIN_POSITIVE);
         self.rows.push(Row {

@@ -46,7 +46,8 @@ pub(super) fn section(run: &ReportedRun<'_>) -> String {
     let total = run.trace.end(run.report);
     format!(
         "<section>\n<h2>Timeline</h2>\n<p class=\"faint\">Work on each resource until its result, with its \
-         calls{which}. Hold the pointer over a bar for its times.</p>\n<div class=\"timeline\">\n{}</div>\n</section>\n",
+         calls{which}. Hold the pointer over a bar for its times.</p>\n<div class=\"timeline\">\n{}</div>\n\
+         </section>\n",
         drawing(&rows, total)
     )
 }

@@ -92,7 +92,8 @@ fn of_all(standings: &StatusSnapshot) -> Json {
 
 /// Returns the errors of the manifest, and the age of the held state.
 pub(super) fn outdated(outdated: &Outdated) -> Json {
-    json!({"held_unix_ms": unix(outdated.held), "errors": outdated.errors, "messages": outdated.messages.iter().map(|line| line.as_str()).collect::<Vec<_>>()})
+    let messages: Vec<&str> = outdated.messages.iter().map(|line| line.as_str()).collect();
+    json!({"held_unix_ms": unix(outdated.held), "errors": outdated.errors, "messages": messages})
 }
 
 /// Returns the version of the manifests, and why there is no newer one.

@@ -1,8 +1,11 @@
 //! Parts that the providers of the built-in types have in common.
 
 use ecow::EcoString;
-use kilter_model::{Attributes, State, Value};
-use kilter_provider::{Placement, Predict, Scheduling, SideEffects, ValidationError, Watch, WatchSource};
+use kilter_model::{Attributes, Change, Outcome, State, Value};
+use kilter_provider::{
+    Placement, Predict, ProviderError, Query, Scheduling, SideEffects, ValidationError, Watch, WatchSource,
+    redacted_outcome,
+};
 
 /// Implements the methods of a provider that describe it: its type, its name, its schema and its capabilities. The
 /// schema is built at its first use. The second list names the capabilities of [`InProcess`].
@@ -71,6 +74,27 @@ pub(crate) fn known_before(attribute: &str, why: &str) -> ValidationError {
 /// Returns the state of a resource that always exists and has only a name.
 pub(crate) fn present(name: &EcoString) -> State {
     State::present(name.clone(), Attributes::from_iter([("name", Value::String(name.clone()))]))
+}
+
+/// Returns the states of resources that become parts of another resource: a provider finds none.
+pub(crate) fn no_parts(query: Query<'_>) -> Result<Vec<State>, ProviderError> {
+    let Query::Named(wanted) = query else { return Ok(Vec::new()) };
+    Ok(wanted.iter().map(|wanted| State::absent(wanted.name.clone())).collect())
+}
+
+/// Returns the outcomes of changes of resources that have no state. Only a removal fails.
+pub(crate) fn stateless(changes: &[Change<'_>]) -> Vec<Outcome> {
+    let done = |change: &Change<'_>| match change.should {
+        Some(_) => Outcome::done(),
+        None => Outcome::failed("there is nothing that could be removed"),
+    };
+    changes.iter().map(done).collect()
+}
+
+/// Returns the outcomes of previews, with secrets redacted.
+pub(crate) fn previews(changes: &[Change<'_>], preview: impl Fn(&Change<'_>) -> Result<(), EcoString>) -> Vec<Outcome> {
+    let previewed = |change| preview(change).map_or_else(Outcome::failed, |()| Outcome::done());
+    changes.iter().map(|change| redacted_outcome(change, previewed(change))).collect()
 }
 
 /// Returns true if a declaration removes its resource.

@@ -3,7 +3,7 @@
 use kilter_model::{Behaviour, Change, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{Context, Mode, Provider, ProviderError, Query, ReadOne, Refresh, Wanted, get_each};
 
-use crate::builtin::present;
+use crate::builtin::{present, stateless};
 
 const DESC: &str = "\
 A resource without an effect, for relations between other resources.
@@ -38,11 +38,7 @@ impl Provider for NoopProvider {
     }
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
-        let done = |change: &Change<'_>| match change.should {
-            Some(_) => Outcome::done(),
-            None => Outcome::failed("there is nothing that could be removed"),
-        };
-        changes.iter().map(done).collect()
+        stateless(changes)
     }
 }
 

@@ -9,7 +9,7 @@ use kilter_provider::{
     get_each,
 };
 
-use crate::builtin::present;
+use crate::builtin::{present, stateless};
 
 const DESC: &str = "\
 A resource without an effect that has attributes of every type, to test a front-end, an editor or the engine.
@@ -112,11 +112,7 @@ impl Provider for TestProvider {
     }
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {
-        let done = |change: &Change<'_>| match change.should {
-            Some(_) => Outcome::done(),
-            None => Outcome::failed("there is nothing that could be removed"),
-        };
-        changes.iter().map(done).collect()
+        stateless(changes)
     }
 
     fn validate(&self, _: &str, should: &Attributes, _: &[&str]) -> Vec<ValidationError> {

@@ -12,7 +12,6 @@ use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
     AutoEdge, Context, Declaration, Effect, Footprint, Forecast, Mode, PathState, Predict, Provider, ProviderError,
     Query, Redactor, Relations, Scope, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSource,
-    redacted_outcome,
 };
 
 use crate::accounts::{Accounts, System};
@@ -212,8 +211,7 @@ impl Provider for CronProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
-            let previewed = |change| self.preview(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
-            return changes.iter().map(|change| redacted_outcome(change, previewed(change))).collect();
+            return crate::builtin::previews(changes, |change| self.preview(cx, change));
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let users = match self.spool().read_all(cx) {

@@ -14,8 +14,7 @@ impl Provider for FirewallRuleProvider {
     crate::builtin::describe!("firewall_rule", "builtin", rule_schema, [], InProcess: [predict, scheduling, watch]);
 
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        let Query::Named(wanted) = query else { return Ok(Vec::new()) };
-        Ok(wanted.iter().map(|wanted| State::absent(wanted.name.clone())).collect())
+        crate::builtin::no_parts(query)
     }
 
     fn set(&self, _: &Context<'_>, changes: &[Change<'_>], _: Mode) -> Vec<Outcome> {

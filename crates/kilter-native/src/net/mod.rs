@@ -299,8 +299,7 @@ impl Provider for NetProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
-            let previewed = |one| self.preview(cx, one).map_or_else(Outcome::failed, |()| Outcome::done());
-            return changes.iter().map(previewed).collect();
+            return crate::builtin::previews(changes, |change| self.preview(cx, change));
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = |change: &Change<'_>| {

@@ -11,7 +11,6 @@ use kilter_model::{Attributes, Change, Outcome, State};
 use kilter_provider::{
     AutoEdge, Context, Direction, Effect, Footprint, Forecast, Level, Match, Mode, POLL, PathState, Predict, Provider,
     ProviderError, Query, Redactor, Relations, Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
-    redacted_outcome,
 };
 use rustc_hash::FxHashSet;
 
@@ -260,8 +259,7 @@ impl Provider for SshAuthorizedKeyProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
-            let previewed = |change| self.preview(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
-            return changes.iter().map(|change| redacted_outcome(change, previewed(change))).collect();
+            return crate::builtin::previews(changes, |change| self.preview(cx, change));
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let users = match self.read_all(cx) {

@@ -269,8 +269,7 @@ impl Provider for SysctlProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         if mode == Mode::Preview {
-            let previewed = |change| self.preview(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
-            return changes.iter().map(|change| redacted_outcome(change, previewed(change))).collect();
+            return crate::builtin::previews(changes, |change| self.preview(cx, change));
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let set = |change: &Change<'_>| {

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_model::{Outcome, Resource, ResourceRef, SourceId, Span, Value, to_json};
-use kilter_provider::{Durability, Provider, Suitability, ValidationError};
+use kilter_provider::{Provider, Suitability, ValidationError};
 use kilter_runtime::{Mode, Perform, Prepared, one_time};
 use serde_json::json;
 
-use super::exec_options::{ExecOptions, ExitCodeMode};
+use super::exec_options::ExecOptions;
 use crate::cli::{ActArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::recorder::OnFailure;
 use crate::session::Session;
 use crate::style::{FAILED, NAME, styled};
 use crate::visible::visible;
@@ -24,16 +23,7 @@ pub(crate) fn run(args: &ActArgs, session: &Session) -> Exit {
 }
 
 fn act(args: &ActArgs, session: &Session) -> Result<Exit, Exit> {
-    let pass = ExecOptions {
-        mode: Mode::Apply,
-        format: args.format,
-        jobs: 1,
-        durability: Durability::Flushed,
-        exits: ExitCodeMode::Plain,
-        even_if_paused: args.even_if_paused,
-        lock_timeout: std::time::Duration::ZERO,
-        on_unrecorded: OnFailure::End,
-    };
+    let pass = ExecOptions::one_by_one(Mode::Apply, args.format, args.even_if_paused);
     let state_dir = session.state_dir_if_any().filter(|_| !args.even_if_paused);
     state_dir.as_deref().map_or(Ok(()), pauses::refuse)?;
     let registry = providers::registry(session)?;

@@ -49,6 +49,20 @@ pub(crate) enum ExitCodeMode {
 }
 
 impl ExecOptions {
+    /// Returns the settings of a command that changes single resources, one after the other.
+    pub(crate) fn one_by_one(mode: Mode, format: ReportFormat, even_if_paused: bool) -> ExecOptions {
+        ExecOptions {
+            mode,
+            format,
+            jobs: 1,
+            durability: Durability::Flushed,
+            exits: ExitCodeMode::Plain,
+            even_if_paused,
+            lock_timeout: Duration::ZERO,
+            on_unrecorded: OnFailure::End,
+        }
+    }
+
     /// Executes `prepared` with output, and returns the exit code.
     pub(crate) fn carry_out(self, prepared: &Prepared, session: &Session) -> Exit {
         match self.report(prepared, session) {

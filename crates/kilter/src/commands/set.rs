@@ -11,11 +11,10 @@ use kilter_provider::Durability;
 use kilter_recording::RecordMode;
 use kilter_runtime::{Mode, Rejected, plan_of};
 
-use super::exec_options::{ExecOptions, ExitCodeMode};
+use super::exec_options::ExecOptions;
 use crate::cli::SetArgs;
 use crate::exit::Exit;
 use crate::parse_value::{self, WordError};
-use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
 use crate::{output, pauses, providers, signals};
@@ -50,15 +49,10 @@ fn set(args: &SetArgs, session: &Session) -> Result<Exit, Exit> {
     signals::listen()?;
     let prepared = plan_of(catalog, &registry, &providers::declaring(registry.hostname()))
         .map_err(|rejected| signals::exit().unwrap_or_else(|| refuse(&rejected)))?;
+    let mode = if args.noop { Mode::Noop } else { Mode::Apply };
     let pass = ExecOptions {
-        mode: if args.noop { Mode::Noop } else { Mode::Apply },
-        format: args.format,
-        jobs: 1,
         durability: if args.no_flush { Durability::Unflushed } else { Durability::Flushed },
-        exits: ExitCodeMode::Plain,
-        even_if_paused: args.even_if_paused,
-        lock_timeout: std::time::Duration::ZERO,
-        on_unrecorded: OnFailure::End,
+        ..ExecOptions::one_by_one(mode, args.format, args.even_if_paused)
     };
     Ok(pass.carry_out(&prepared, session))
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use kilter_history::{EventId, History};
 use kilter_model::{Catalog, Relation, RelationKind, Resource, ResourceRef, SourceId, Span, TypeName};
-use kilter_provider::{Durability, Registry};
+use kilter_provider::Registry;
 use kilter_runtime::{Mode, Prepared, SealingKey, plan_of};
 
-use super::exec_options::{ExecOptions, ExitCodeMode};
+use super::exec_options::ExecOptions;
 use crate::cli::{ReportFormat, UndoArgs};
 use crate::exit::Exit;
 use crate::past::{self, RecordedChange, RecordedRefresh, RecordedResource, UndoRefusal, found_run, open};
@@ -52,16 +52,8 @@ fn undone(args: &UndoArgs, session: &Session) -> Result<Exit, Exit> {
     }
     session.set_inputs(RunInputs::of_undo(&shown_subject(args)));
     signals::listen()?;
-    let pass = ExecOptions {
-        mode: if args.noop { Mode::Noop } else { Mode::Apply },
-        format: args.format,
-        jobs: 1,
-        durability: Durability::Flushed,
-        exits: ExitCodeMode::Plain,
-        even_if_paused: args.even_if_paused,
-        lock_timeout: std::time::Duration::ZERO,
-        on_unrecorded: OnFailure::End,
-    };
+    let mode = if args.noop { Mode::Noop } else { Mode::Apply };
+    let pass = ExecOptions::one_by_one(mode, args.format, args.even_if_paused);
     let exit = pass.carry_out(&prepared, session);
     if !args.noop && exit == Exit::Done && !session.global.quiet {
         output::hint("a manifest that still declares these resources changes them again at its next run");
@@ -96,14 +88,8 @@ fn undone_apply(history: &History, after: EventId, pid: u32, session: &Session) 
     restored.refresh(&past::refreshes(history, run)?);
     let prepared = prepared(&mut restored, &registry)?;
     let pass = ExecOptions {
-        mode: Mode::Apply,
-        format: ReportFormat::Human,
-        jobs: 1,
-        durability: Durability::Flushed,
-        exits: ExitCodeMode::Plain,
-        even_if_paused: true,
-        lock_timeout: std::time::Duration::ZERO,
         on_unrecorded: OnFailure::Continue,
+        ..ExecOptions::one_by_one(Mode::Apply, ReportFormat::Human, true)
     };
     let exit = if prepared.resources().is_empty() { Exit::Done } else { pass.carry_out(&prepared, session) };
     Ok(if restored.refused == 0 { exit } else { Exit::Failed })

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use crate::execute::fail_text;
 use crate::exit::Exit;
 use crate::recorder::CatalogDigests;
-use crate::{output, pauses, signals, status_server};
+use crate::{output, paths, pauses, signals};
 
 /// Interval of checks for signals.
 const POLL: Duration = Duration::from_millis(100);
@@ -130,7 +130,7 @@ fn attempt(state_dir: &StateDir, prepared: Option<&Prepared>, command: &str) -> 
         Err(error) => return Err(LockRefusal::StateDir(error)),
     }
     // Another command has no socket, unless a run has lent it the directory.
-    let Ok(stream) = UnixStream::connect(status_server::path(state_dir.path())) else { return hold(None) };
+    let Ok(stream) = UnixStream::connect(paths::status_socket(state_dir.path())) else { return hold(None) };
     borrow(&stream, &request(state_dir.path(), prepared, command), &run_of(&stream))?;
     hold(Some(stream))
 }

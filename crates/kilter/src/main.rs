@@ -45,6 +45,7 @@ mod recorder;
 mod released;
 mod remote;
 mod render;
+mod reported_run;
 mod reported_warnings;
 mod reports;
 mod resources;

@@ -6,7 +6,7 @@ use kilter_fetch::{FetchError, Upload, is_protected, post};
 use serde_json::Value as Json;
 
 use crate::render::otlp;
-use crate::reports::ReportedRun;
+use crate::reported_run::ReportedRun;
 use crate::visible::visible;
 use crate::{output, signals};
 

@@ -112,3 +112,8 @@ fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |variable: &str| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))
 }
+
+/// Returns the path of the status socket in a state directory.
+pub(crate) fn status_socket(state_dir: &Path) -> PathBuf {
+    state_dir.join("status.sock")
+}

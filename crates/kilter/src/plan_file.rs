@@ -9,7 +9,7 @@ mod provenance;
 mod sealed;
 mod trust;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ecow::{EcoString, eco_format};
 use indexmap::IndexMap;
@@ -20,10 +20,13 @@ use kilter_runtime::{
     InputSecrecy, PlanDocument, PlanInputs, PlanProvenance, PlanSource, PrivateKey, Report, SealingKey,
 };
 
+use crate::cli::PlanArgs;
+use crate::exit::Exit;
 use crate::load::{KnownInputs, Loaded};
 use crate::output;
 use crate::output_file::{self, FileMode};
 use crate::run_inputs::origin_of;
+use crate::session::Session;
 
 pub(crate) use open::{check, read};
 pub(crate) use provenance::{introduce, record_applied, written};
@@ -104,5 +107,24 @@ pub(crate) fn inputs_of(
         includes: includes.iter().map(|(key, included)| (key.clone(), source(included))).collect(),
         facts: facts.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         vars: vars.to_vec(),
+    }
+}
+
+/// Refuses an output that is one of the manifests.
+///
+/// # Errors
+/// If it is; reported.
+pub(crate) fn refuse_overwrite(args: &PlanArgs, session: &Session) -> Result<(), Exit> {
+    let Some(output) = &args.output else { return Ok(()) };
+    let is_same = |input: &&PathBuf| {
+        let about = || serde_json::json!([input.to_string_lossy(), output.to_string_lossy()]);
+        session.record.record_or_replay("same file", about, || output_file::is_same(input, output))
+    };
+    match args.input.manifests.iter().find(is_same) {
+        None => Ok(()),
+        Some(input) => {
+            let message = format_args!("the plan would overwrite {}, one of its input files", input.display());
+            Err(output::fail_with(message, ["give another name to --output"]))
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! Reports of a run in files, in addition to its output (docs/reference/reports.md).
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use kilter_model::Resource;
 use kilter_runtime::{Mode, Observer, Report};
 use serde_json::json;
 
@@ -11,34 +10,10 @@ use crate::cli::ReportArgs;
 use crate::exit::Exit;
 use crate::output_file::{self, FileMode};
 use crate::render::{html, json, junit, status, textfile};
+use crate::reported_run::ReportedRun;
 use crate::session::Session;
 use crate::trace::{Trace, Traced};
 use crate::{otlp_export, output, visible};
-
-/// Report of a run with the circumstances that its renderers show.
-pub(crate) struct ReportedRun<'a> {
-    /// The command.
-    pub(crate) command: &'static str,
-    /// True for a run without changes.
-    pub(crate) noop: bool,
-    /// Name of this machine.
-    pub(crate) host: &'a str,
-    pub(crate) report: &'a Report,
-    pub(crate) trace: &'a Trace,
-}
-
-impl<'a> ReportedRun<'a> {
-    /// Returns all resources of the run, in manifest order.
-    pub(crate) fn resources(&self) -> &'a [Arc<Resource>] {
-        self.report.prepared.as_ref().map_or(&[], |prepared| prepared.resources())
-    }
-
-    /// Returns the start of the run in UTC, in a format of strftime(3).
-    pub(crate) fn started(&self, format: &str) -> String {
-        let started = jiff::Timestamp::try_from(self.trace.started);
-        started.map_or_else(|_| "unknown".to_owned(), |at| at.strftime(format).to_string())
-    }
-}
 
 /// Requested reports of a run.
 pub(crate) struct Reports {

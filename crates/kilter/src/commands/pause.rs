@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::pauses::{self, PauseSelection, Pauses};
 use crate::session::Session;
 use crate::visible::visible;
-use crate::{output, status_server};
+use crate::{output, paths};
 
 /// Interval of checks whether running calls have ended.
 const POLL: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ fn resumed(args: &ResumeArgs, session: &Session) -> Result<Exit, Exit> {
 fn without_run(state_dir: &Path, which: &PauseSelection) -> Result<Option<Json>, Exit> {
     let fail = |error: io::Error| output::fail(format_args!("the pause cannot be ended: {error}"));
     let is_paused = |pauses: &Pauses| pauses.as_one().is_some();
-    if UnixStream::connect(status_server::path(state_dir)).is_ok()
+    if UnixStream::connect(paths::status_socket(state_dir)).is_ok()
         || !Pauses::read(state_dir).is_ok_and(|one| is_paused(&one))
     {
         return Ok(None);
@@ -87,7 +87,7 @@ fn without_run(state_dir: &Path, which: &PauseSelection) -> Result<Option<Json>,
 
 /// Adds a pause to a state directory without a run, so that no command makes changes. Returns `None` if a run holds it.
 fn reserved(args: &PauseArgs, caller: &Json, state_dir: &Path) -> Result<Option<Json>, Exit> {
-    if UnixStream::connect(status_server::path(state_dir)).is_ok() {
+    if UnixStream::connect(paths::status_socket(state_dir)).is_ok() {
         return Ok(None);
     }
     let fail = |error: io::Error| output::fail(format_args!("the pause cannot be stored: {error}"));

@@ -16,7 +16,7 @@ use crate::pull::StoreKind;
 use crate::recorder::OnFailure;
 use crate::reports::Reports;
 use crate::session::Session;
-use crate::{load, output, output_file, plan_file, providers, signals};
+use crate::{load, output, plan_file, providers, signals};
 
 /// Runs the command.
 pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &PlanArgs, session: &Session) -> Exit {
 
 /// Plans the manifests of the command line.
 fn planned(args: &PlanArgs, session: &Session) -> Exit {
-    if let Err(exit) = refuse_overwrite(args, session) {
+    if let Err(exit) = plan_file::refuse_overwrite(args, session) {
         return exit;
     }
     if args.output.is_some() && args.released != Released::Keep {
@@ -125,24 +125,5 @@ fn planned(args: &PlanArgs, session: &Session) -> Exit {
             exit
         }
         Err(error) => output::fail(format_args!("cannot write the plan to {}: {error}", output.display())),
-    }
-}
-
-/// Refuses an output that is one of the manifests.
-///
-/// # Errors
-/// If it is; reported.
-pub(crate) fn refuse_overwrite(args: &PlanArgs, session: &Session) -> Result<(), Exit> {
-    let Some(output) = &args.output else { return Ok(()) };
-    let is_same = |input: &&PathBuf| {
-        let about = || serde_json::json!([input.to_string_lossy(), output.to_string_lossy()]);
-        session.record.record_or_replay("same file", about, || output_file::is_same(input, output))
-    };
-    match args.input.manifests.iter().find(is_same) {
-        None => Ok(()),
-        Some(input) => {
-            let message = format_args!("the plan would overwrite {}, one of its input files", input.display());
-            Err(output::fail_with(message, ["give another name to --output"]))
-        }
     }
 }

@@ -221,7 +221,7 @@ impl<'env, 'r> RunSession<'env, 'r> {
         let mut declared =
             Manifests { keeping: self, scope, held, version, noted, read: None, wrong, same_at: None, collected };
         let paused = self.outside.status_server.and_then(StatusServer::paused);
-        let socket = crate::status_server::path(self.outside.state_dir.path());
+        let socket = crate::paths::status_socket(self.outside.state_dir.path());
         let hold = Hold {
             converged: match args.converged_timeout {
                 // A negative value means never, as in mgmt.

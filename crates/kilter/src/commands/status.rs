@@ -13,7 +13,7 @@ use crate::cli::{StatusArgs, StatusFormat};
 use crate::exit::Exit;
 use crate::render::{metrics, status};
 use crate::session::Session;
-use crate::{output, status_server};
+use crate::{output, paths};
 
 /// Timeout for the answer of a run: longer than the run's own timeout, so that a busy run can report that.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
@@ -115,7 +115,7 @@ fn which(args: &StatusArgs) -> Result<Json, Exit> {
 }
 
 pub(super) fn connect(state_dir: &Path) -> Result<UnixStream, Exit> {
-    let path = status_server::path(state_dir);
+    let path = paths::status_socket(state_dir);
     UnixStream::connect(&path).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => output::fail_with(
             format_args!("no `kilter run` is active with the state directory {}", state_dir.display()),

@@ -14,7 +14,6 @@ use super::rollout::{Rollout, RolloutProgress};
 use super::saved::{self, SavedPlan};
 use super::store::RolloutStore;
 use crate::cli::{ApplyArgs, Cli, Global, ManifestArgs, PlanArgs, Released, ReportFormat, RolloutArgs};
-use crate::commands::plan::refuse_overwrite;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, providers, signals};
@@ -30,7 +29,7 @@ pub(super) fn plan(cli: &Cli, args: &PlanArgs, words: &[String]) -> Exit {
         return exit;
     }
     with_hosts(cli, "plan", |hosts, targets, session| {
-        refuse_overwrite(args, session)?;
+        crate::plan_file::refuse_overwrite(args, session)?;
         let plans = planned(hosts, targets, session, &args.input, &host_options(cli, words))?;
         match args.format {
             ReportFormat::Human => plans::show(hosts, &plans),

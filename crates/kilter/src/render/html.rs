@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use super::escape::markup;
 use super::{json, report};
-use crate::reports::ReportedRun;
+use crate::reported_run::ReportedRun;
 
 const STYLE: &str = include_str!("html/style.css");
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::escape::markup;
 use super::report;
-use crate::reports::ReportedRun;
+use crate::reported_run::ReportedRun;
 
 /// Returns the document: one test case for each resource.
 pub(crate) fn text(run: &ReportedRun<'_>) -> String {

@@ -7,7 +7,7 @@ use kilter_runtime::Status;
 use serde_json::{Value as Json, json};
 
 use super::tally::tally;
-use crate::reports::ReportedRun;
+use crate::reported_run::ReportedRun;
 use crate::trace::TracedCall;
 
 /// Kind of a span that is neither a client nor a server (`SPAN_KIND_INTERNAL`).

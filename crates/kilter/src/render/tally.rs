@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kilter_runtime::Status;
 use rustc_hash::FxHashMap;
 
-use crate::reports::ReportedRun;
+use crate::reported_run::ReportedRun;
 
 /// States in which a resource can be at the end of a run, each resource in exactly one.
 pub(super) const STATES: [&str; 10] = [

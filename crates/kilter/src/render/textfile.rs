@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::metrics::metric;
 use super::tally::{STATES, tally};
-use crate::reports::ReportedRun;
+use crate::reported_run::ReportedRun;
 
 /// Returns the metrics.
 pub(crate) fn text(run: &ReportedRun<'_>) -> String {

@@ -26,14 +26,12 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::{Value as Json, json};
 
 use crate::output;
+use crate::paths;
 use crate::pauses::{PauseSelection, Pauses};
 use crate::render::status::{self, Corrections, line};
 use crate::server::{ClientLimits, Listener, Protocol, READ_BYTES, Server, Socket, Stream};
 use follower::Followers;
 use request::StatusRequest;
-
-/// Name of the socket in the state directory.
-const NAME: &str = "status.sock";
 
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -58,11 +56,6 @@ const MAX_REQUEST_BYTES: usize = 64 << 20;
 
 /// Number of resources in a response from which memory is returned to the system afterwards.
 const TRIM_THRESHOLD: usize = 10_000;
-
-/// Returns the path of the socket.
-pub(crate) fn path(state_dir: &Path) -> PathBuf {
-    state_dir.join(NAME)
-}
 
 /// Status server, running until it is dropped.
 pub(crate) struct StatusServer {
@@ -120,7 +113,7 @@ impl StatusServer {
         window: &Arc<StatusHandle>,
         pauses: Pauses,
     ) -> io::Result<StatusServer> {
-        let path = path(state_dir);
+        let path = paths::status_socket(state_dir);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -355,13 +348,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let window = Arc::new(StatusHandle::default());
         let server = Arc::new(Server::new().unwrap());
-        let desk = StatusServer::open(&server, place.path(), &window, Pauses::read(place.path()).unwrap()).unwrap();
-        let shared = Arc::clone(&desk.shared);
+        let status_server =
+            StatusServer::open(&server, place.path(), &window, Pauses::read(place.path()).unwrap()).unwrap();
+        let shared = Arc::clone(&status_server.shared);
         // The driver does not answer yet.
         let asking = std::thread::spawn(move || shared.pause(&Pause::default(), &Json::Null));
         let mut is_seen = false;
         while !is_seen && !asking.is_finished() {
-            is_seen = desk.paused().is_some();
+            is_seen = status_server.paused().is_some();
             std::thread::yield_now();
         }
         assert!(is_seen);

@@ -30,7 +30,7 @@ pub(super) fn status_server(
         Ok(status_server) => Ok(Some(status_server)),
         // Without the server, `kilter resume` could not reach the run.
         Err(error) if is_paused => {
-            let path = crate::status_server::path(&state_dir);
+            let path = crate::paths::status_socket(&state_dir);
             Err(output::fail_with(
                 format_args!("this state directory is paused, and {} cannot be opened: {error}", path.display()),
                 ["remove that path, or end the pauses with `kilter resume --all`"],

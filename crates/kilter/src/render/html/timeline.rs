@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::{markup, report, result};
-use crate::reports::ReportedRun;
+use crate::reported_run::ReportedRun;
 use crate::trace::TracedCall;
 
 /// Maximum number of rows. The drawing has the longest ones.

@@ -33,8 +33,8 @@ impl Driver<'_, '_, '_, '_> {
             Ok(found) => {
                 let names_are_paths =
                     || self.prepared.provider(done.vertex).capabilities().relations().names_are_paths();
-                // A package can bring the path that the resource removes. Of other objects, the apply cannot know if the
-                // package has brought them.
+                // A package can bring the path that the resource removes. Of other objects, the apply cannot know if
+                // the package has brought them.
                 let is_open = match found.state.unknown.is_empty() {
                     true => found.differences.is_empty() && names_are_paths(),
                     false => !names_are_paths(),

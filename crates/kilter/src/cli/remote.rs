@@ -20,8 +20,8 @@ pub(crate) struct RemoteArgs {
     /// not reached: its number, or `last`
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) failed_of: Option<String>,
-    /// Run the command on the system in this directory, which does not run: an image or a mounted disk. It is the same as
-    /// `--on chroot://DIR` and needs root
+    /// Run the command on the system in this directory, which does not run: an image or a mounted disk. It is the
+    /// same as `--on chroot://DIR` and needs root
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) root: Option<PathBuf>,
     /// Inventory of hosts and devices: a file, a directory or a program, in the format of kilter, Bolt or Ansible

@@ -63,10 +63,8 @@ pub(crate) fn run(cli: &Cli, words: Vec<String>) -> Exit {
         Command::Run(args) => run::run(cli, args, &words),
         _ => output::fail_with(
             "this command works on this machine only",
-            [
-                "--on is for plan, apply, run, get, set, act, types, facts, status, pause, resume, clean, history, blame, \
-                 undo and confirm",
-            ],
+            ["--on is for plan, apply, run, get, set, act, types, facts, status, pause, resume, clean, history, \
+                 blame, undo and confirm"],
         ),
     }
 }

@@ -36,7 +36,8 @@ fn machine_is_held_and_repaired() {
         // The rest of the file system.
         host.bash(
             // With a machine ID, its boot does not ask for settings.
-            "mkdir -p /var/lib/machines/web/etc && systemd-id128 new >/var/lib/machines/web/etc/machine-id && cp /etc/os-release /etc/passwd /etc/group /var/lib/machines/web/etc
+            "mkdir -p /var/lib/machines/web/etc && systemd-id128 new >/var/lib/machines/web/etc/machine-id && cp \
+             /etc/os-release /etc/passwd /etc/group /var/lib/machines/web/etc
             for link in bin sbin lib lib64; do ln -s usr/$link /var/lib/machines/web/$link; done",
         );
         apply(0, "5 resources: 4 changed");

@@ -8,8 +8,8 @@
 //! - Nothing else changes on that host, compared with a host on which apt-get installs the same packages.
 //! - Each shuffle gives the same machine: files, packages, accounts, units, firewall, mounts, open ports.
 //!
-//! `--trial damages`, `--trial writers` and `--trial undo` try a host with the declared order instead. `--trial fleet` tries
-//! eight hosts over ssh.
+//! `--trial damages`, `--trial writers` and `--trial undo` try a host with the declared order instead. `--trial
+//! fleet` tries eight hosts over ssh.
 //!
 //! `--shuffles N` and `--graphs N` are the numbers of shuffles, `--seed S` is the seed of the first one.
 

@@ -21,6 +21,8 @@ pub struct AttributeDigest {
 /// KnownDeclaration of a resource in the last run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownDeclaration {
+    /// Name of the resource on the system.
+    pub name: String,
     /// Digests of its attributes.
     pub digests: Vec<AttributeDigest>,
     /// Run that found this declaration first.
@@ -64,12 +66,12 @@ impl History {
     pub fn declarations(&self, origin: &str) -> Result<HashMap<(String, String), KnownDeclaration>, HistoryError> {
         let read = || {
             let mut statement = self.db.prepare_cached(
-                "SELECT resource.type, resource.title, digests, run, settled FROM declared
+                "SELECT resource.type, resource.title, resource.name, digests, run, settled FROM declared
                  JOIN resource ON resource.id = declared.resource WHERE origin = ?1",
             )?;
             let rows = statement.query_map([origin], |row| {
-                let digests = unpacked(row.get_ref(2)?.as_blob()?);
-                let declaration = KnownDeclaration { digests, run: RunId(row.get(3)?), is_settled: row.get(4)? };
+                let (name, digests) = (row.get(2)?, unpacked(row.get_ref(3)?.as_blob()?));
+                let declaration = KnownDeclaration { name, digests, run: RunId(row.get(4)?), is_settled: row.get(5)? };
                 Ok(((row.get(0)?, row.get(1)?), declaration))
             })?;
             rows.collect::<rusqlite::Result<_>>()

@@ -317,9 +317,10 @@ fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry
     }
     let mut warnings = std::mem::take(&mut compiled.warnings);
     compiled.catalog.origin = origin;
-    let restored = released::restorations(session, &compiled.catalog, registry)?;
+    let (restored, kept) = released::restorations(session, &compiled.catalog, registry)?;
     match reversals::prepare(session.state_dir_if_any(), compiled.catalog, restored, registry) {
         Ok(prepared) => {
+            released::name_kept(session, kept, &prepared);
             warnings.extend(prepared.ineffective_notifications().iter().map(ineffective));
             let news = session.warnings.unreported(warnings, &sources);
             if !news.is_empty() {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use kilter_history::History;
 use kilter_model::{Catalog, Resource};
 use kilter_provider::Registry;
-use kilter_runtime::StateDir;
+use kilter_runtime::{Prepared, StateDir};
 
 use crate::cli::Released;
 use crate::exit::Exit;
@@ -17,51 +17,64 @@ use crate::session::Session;
 use crate::visible::visible;
 use crate::{output, past, recorder};
 
-/// Returns the resources to restore, and names those that stay.
+/// Resource that left the manifests. It stays as it is, unless `reverse` restores it.
+pub(crate) struct KeptResource {
+    type_name: String,
+    title: String,
+    /// Its name on the system.
+    name: String,
+}
+
+/// Returns the resources to restore, and those to keep.
 ///
 /// # Errors
 /// If a state cannot be restored, or the history cannot be read; reported.
-pub(crate) fn restorations(session: &Session, catalog: &Catalog, registry: &Registry) -> Result<Vec<Resource>, Exit> {
+pub(crate) fn restorations(
+    session: &Session,
+    catalog: &Catalog,
+    registry: &Registry,
+) -> Result<(Vec<Resource>, Vec<KeptResource>), Exit> {
+    let nothing = Ok((Vec::new(), Vec::new()));
     // The recorder of `run` has the database open, and names them.
     let is_meant = ["apply", "plan"].contains(&session.command()) && !session.record.is_recorded();
     let Some(state_dir) = session.state_dir_if_any().filter(|_| is_meant && !catalog.origin.is_empty()) else {
-        return Ok(Vec::new());
+        return nothing;
     };
     // Without a lock, the run has not verified it yet.
     if StateDir::new(&state_dir).verify().is_err() {
-        return Ok(Vec::new());
+        return nothing;
     }
     // This file is smaller than the database.
     if Unchanged::of(&state_dir).has_names(&catalog.origin, &names_digest(&catalog.resources)) {
-        return Ok(Vec::new());
+        return nothing;
     }
     // A history that cannot be read is reported by the run.
-    let Ok(Some(history)) = History::read(&recorder::directory(&state_dir)) else { return Ok(Vec::new()) };
-    let Ok(known) = history.declarations(&catalog.origin) else { return Ok(Vec::new()) };
+    let Ok(Some(history)) = History::read(&recorder::directory(&state_dir)) else { return nothing };
+    let Ok(known) = history.declarations(&catalog.origin) else { return nothing };
     let declared: HashSet<(&str, &str)> =
         catalog.resources.iter().map(|one| (one.reference.type_name.as_str(), one.reference.title.as_str())).collect();
-    let mut left: Vec<(String, String)> = known
-        .into_keys()
-        .filter(|(type_name, title)| !declared.contains(&(type_name.as_str(), title.as_str())))
+    let mut left: Vec<KeptResource> = known
+        .into_iter()
+        .filter(|((type_name, title), _)| !declared.contains(&(type_name.as_str(), title.as_str())))
+        .map(|((type_name, title), known)| KeptResource { type_name, title, name: known.name })
         .collect();
-    left.sort_unstable();
+    left.sort_unstable_by(|one, other| (&one.type_name, &one.title).cmp(&(&other.type_name, &other.title)));
     let (mut restored, mut kept, mut refused) = (Vec::new(), Vec::new(), Vec::new());
-    for (type_name, title) in left {
-        let name = visible(&format!("{type_name}[{title}]"));
+    for one in left {
         if session.released() == Released::Keep {
-            kept.push(name);
+            kept.push(one);
             continue;
         }
-        match past::restoration(&history, &type_name, &title, session, registry)? {
+        match past::restoration(&history, &one.type_name, &one.title, session, registry)? {
             Ok(resource) => {
                 let was_created = resource.attributes.text("ensure") == Some("absent");
                 match session.released() == Released::Revert || was_created {
                     true => restored.push(resource),
-                    false => kept.push(name),
+                    false => kept.push(one),
                 }
             }
-            Err(why) if session.released() == Released::Revert => refused.push(format!("{name}: {why}")),
-            Err(_) => kept.push(name),
+            Err(why) if session.released() == Released::Revert => refused.push(format!("{}: {why}", one.shown())),
+            Err(_) => kept.push(one),
         }
     }
     if !refused.is_empty() {
@@ -70,8 +83,23 @@ pub(crate) fn restorations(session: &Session, catalog: &Catalog, registry: &Regi
             ["`--released keep` leaves them as they are, `--released remove` removes those that kilter created"];
         return Err(output::fail_with("some resources that left the manifest cannot be restored", hints));
     }
-    if !kept.is_empty() && !session.global.quiet {
-        output::line(kept_text(&kept));
+    Ok((restored, kept))
+}
+
+impl KeptResource {
+    fn shown(&self) -> String {
+        visible(&format!("{}[{}]", self.type_name, self.title))
     }
-    Ok(restored)
+}
+
+/// Names the resources that stay as they are: those that `reverse` does not restore in this run.
+pub(crate) fn name_kept(session: &Session, mut kept: Vec<KeptResource>, prepared: &Prepared) {
+    let is_restored = |one: &KeptResource| {
+        let mut restored = prepared.resources().iter().filter(|resource| resource.is_reversal());
+        restored.any(|resource| resource.reference.type_name == *one.type_name && resource.name == one.name)
+    };
+    kept.retain(|one| !is_restored(one));
+    if !kept.is_empty() && !session.global.quiet {
+        output::line(kept_text(&kept.iter().map(KeptResource::shown).collect::<Vec<_>>()));
+    }
 }

@@ -239,19 +239,23 @@ pub(super) fn record(
             intents.edited.insert((type_name.clone(), title.clone()), edit);
         }
     }
-    let mut released: Vec<(String, String)> = known.into_keys().collect();
-    released.sort_unstable();
+    let mut released: Vec<((String, String), KnownDeclaration)> = known.into_iter().collect();
+    released.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    let is_restored = |type_name: &str, word: &str| {
+        declared.restored.iter().any(|(restored_type, restored)| restored_type == type_name && restored == word)
+    };
     // Those that this run restores leave at its end.
-    released.retain(|(type_name, title)| {
-        !declared.restored.iter().any(|(known_type, known)| known_type == type_name && known == title)
-    });
-    for (type_name, title) in &released {
+    released.retain(|((type_name, title), _)| !is_restored(type_name, title));
+    for ((type_name, title), _) in &released {
         batch.release(ResourceKey { type_name, title, name: title })?;
     }
     if !is_same {
         batch.set_catalog_digest(origin, &digest)?;
-        let removed: Vec<String> = released.iter().map(|(type_name, title)| format!("{type_name}[{title}]")).collect();
-        intents.released.clone_from(&removed);
+        let reference = |(type_name, title): &(String, String)| format!("{type_name}[{title}]");
+        let removed: Vec<String> = released.iter().map(|(key, _)| reference(key)).collect();
+        // A restoration by `reverse` has the name of the resource instead of its title.
+        let kept = released.iter().filter(|((type_name, _), known)| !is_restored(type_name, &known.name));
+        intents.released = kept.map(|(key, _)| reference(key)).collect();
         let body = json!({
             "manifests": manifests,
             "added": listed(added),

@@ -144,6 +144,49 @@ fn replaced_secret_is_stored_encrypted() {
     assert_eq!(content(&place.path().join("secret")), "hunter2");
 }
 
+#[test]
+fn restored_resource_is_not_named_as_left() {
+    let place = Place::new();
+    let directory = place.path().join("d");
+    std::fs::create_dir(&directory).unwrap();
+    // The first one has its path as its title, the second one another title.
+    let declared = format!(
+        "'file[DIR/d/a]': {{content: mine, {REVERSE}}}, 'file[b]': {{path: DIR/d/b, content: mine, {REVERSE}}}, \
+         'file[DIR/d/c]': {{content: mine}}"
+    );
+    assert_eq!(apply(&place, &declared).code, 0);
+    let left = format!("no longer declared, and left as they are: file[{}/c]\n", directory.display());
+    let left = left.replace(&place.path().display().to_string(), "DIR");
+    assert_eq!(place.run(&["plan", &declare(&place, "")]).stderr, left);
+    // The restoration fails: the paths are directories that are not empty.
+    for name in ["a", "b"] {
+        std::fs::remove_file(directory.join(name)).unwrap();
+        std::fs::create_dir_all(directory.join(name).join("inside")).unwrap();
+    }
+    let ended = apply(&place, "");
+    assert_eq!((ended.code, ended.stderr), (4, left));
+    for name in ["a", "b"] {
+        std::fs::remove_dir(directory.join(name).join("inside")).unwrap();
+    }
+    let ended = apply(&place, "");
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{}", ended.stdout);
+    assert!(!directory.join("a").exists() && !directory.join("b").exists());
+}
+
+#[test]
+fn run_does_not_name_a_restored_resource_as_left() {
+    let place = Place::new();
+    let restored = format!("'file[b]': {{path: DIR/b, content: mine, {REVERSE}}}");
+    let path = declare(&place, &format!("{restored}, 'file[DIR/c]': {{content: mine}}"));
+    let running = Running::begin(&place, &[&path]);
+    wait("the files", || place.path().join("c").exists() && place.path().join("b").exists());
+    declare(&place, "");
+    wait("the restoration", || !place.path().join("b").exists());
+    wait("the line", || running.told("left as they are: file[") > 0);
+    assert_eq!(running.told("/c], file[b]"), 0);
+    running.end();
+}
+
 /// The one record that is kept.
 fn record(place: &Place) -> std::path::PathBuf {
     let directory = std::fs::read_dir(place.path().join("state/reversals")).unwrap().next().unwrap().unwrap().path();

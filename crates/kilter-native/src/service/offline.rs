@@ -70,10 +70,10 @@ impl OfflineServiceProvider {
     }
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
-        let Some(should) = change.should.and_then(|should| should.text("enable")) else { return Ok(()) };
         if !change.is.exists {
             return Err(eco_format!("there is no unit {}", change.name));
         }
+        let Some(should) = change.should.and_then(|should| should.text("enable")) else { return Ok(()) };
         let is_masked = change.is.attributes.text("enable") == Some("mask");
         let verbs: &[&str] = match should {
             "true" if is_masked => &["unmask", "enable"],
@@ -155,6 +155,8 @@ impl Provider for OfflineServiceProvider {
 
     fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
         match attribute {
+            // A unit that does not exist would not start on the running system either.
+            "ensure" if !is.exists && should.text("ensure") == Some("running") => Insync::Default,
             // Nothing runs here.
             "ensure" => Insync::Same,
             _ => super::enable_insync(attribute, is, should),
@@ -175,6 +177,8 @@ impl Refresh for OfflineServiceProvider {
 
 #[cfg(test)]
 mod tests {
+    use kilter_provider::{Found, check};
+
     use super::*;
 
     const UNIT: &str = "[Service]\nExecStart=/bin/true\n";
@@ -202,10 +206,18 @@ mod tests {
             self.provider.get(&Context::empty(), Query::Named(&[Wanted::new(&name, None)])).unwrap().remove(0)
         }
 
+        fn checked(&self, name: &str, should: &Attributes) -> Found {
+            let name = name.into();
+            check(&self.provider, &Context::empty(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap()
+        }
+
         fn enable(&self, name: &str, enable: &str) -> Outcome {
+            self.set(name, &Attributes::from_iter([("enable", enable)]))
+        }
+
+        fn set(&self, name: &str, should: &Attributes) -> Outcome {
             let (is, name) = (self.get(name), EcoString::from(name));
-            let should = Attributes::from_iter([("enable", enable)]);
-            let change = Change::new(&name, &is, Some(&should), &[]);
+            let change = Change::new(&name, &is, Some(should), &[]);
             self.provider.set(&Context::empty(), &[change], Mode::Apply).remove(0)
         }
     }
@@ -236,7 +248,14 @@ mod tests {
     fn unknown_unit_fails() {
         let image = Image::new();
         assert!(!image.get("gone").exists);
-        assert_eq!(image.enable("gone", "true").failure.as_deref(), Some("there is no unit gone"));
+        for declared in [("enable", "true"), ("ensure", "running")] {
+            let should = Attributes::from_iter([declared]);
+            let found = image.checked("gone", &should);
+            assert_eq!(found.differences.len(), 1, "{declared:?}");
+            let failure = image.set("gone", &should).failure;
+            assert_eq!(failure.as_deref(), Some("there is no unit gone"), "{declared:?}");
+        }
+        assert_eq!(image.checked("gone", &Attributes::from_iter([("ensure", "stopped")])).differences, []);
     }
 
     #[test]

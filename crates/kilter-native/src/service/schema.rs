@@ -24,7 +24,7 @@ resources:
 ```
 
 Where systemd is installed and does not run, such as in an image, the provider `offline` manages `enable` alone: it \
-accepts `ensure` with a warning, and does not compare it.
+accepts `ensure` with a warning, and does not compare it. A unit that does not exist fails with `ensure: running`.
 
 **Limits.** kilter does not manage the units of a user (`systemctl --user`). It reports an error after it has stopped \
 a transient unit (`systemd-run`), because such a unit then disappears. It does not distinguish a mask until the next \
@@ -47,7 +47,7 @@ const OFFLINE_DESC: &str = "\
 Units of systemd on a system that does not run, such as an image or a container without systemd.
 
 kilter manages `enable` by `systemctl --root=/`. It neither starts nor stops units: it accepts `ensure`, warns, and \
-does not compare it. A refresh has no effect.
+does not compare it. A unit that does not exist fails with `ensure: running`. A refresh has no effect.
 
 ```yaml
 resources:

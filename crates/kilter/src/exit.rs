@@ -17,7 +17,7 @@ pub(crate) enum Exit {
     Diverged,
     /// Exit code 4: at least one resource failed, could not be checked or was skipped because of a failure.
     Failed,
-    /// Exit code 5: the changes were not confirmed in time, and were undone.
+    /// Exit code 5: the changes were not confirmed, and were undone.
     Reverted,
     /// Exit code 6 with `--detailed-exitcodes`: resources were changed and resources failed.
     ChangedAndFailed,

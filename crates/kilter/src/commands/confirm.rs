@@ -179,13 +179,11 @@ impl<'a> PendingApply<'a> {
                     return exit;
                 }
                 Some(ConfirmationStage::Undone) => {
-                    output::line("not confirmed in time: the changes were undone");
+                    output::line("not confirmed: the changes were undone");
                     return Exit::Reverted;
                 }
                 Some(ConfirmationStage::Failed) => {
-                    output::error(
-                        "not confirmed in time, and some changes could not be undone: `kilter history` shows them",
-                    );
+                    output::error("not confirmed, and some changes could not be undone: `kilter history` shows them");
                     return Exit::Failed;
                 }
                 // The process that undoes the changes may have been killed.

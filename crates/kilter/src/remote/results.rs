@@ -194,7 +194,7 @@ pub(super) fn show_results(hosts: &Hosts, results: &[(usize, HostResult)]) {
             }
             HostResult::Failed(answer) => forward::report(hosts.name(*host), answer),
             HostResult::Reverted(_) => {
-                output::error(format_args!("{}: not confirmed in time: the changes were undone", hosts.name(*host)));
+                output::error(format_args!("{}: not confirmed: the changes were undone", hosts.name(*host)));
             }
             HostResult::Unhealthy(reason) => {
                 output::error(format_args!("{}: not healthy: {}", hosts.name(*host), foreign::line(reason)));

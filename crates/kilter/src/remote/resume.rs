@@ -321,7 +321,7 @@ impl Resumption<'_> {
         match self.call(host, &["confirm"]) {
             HostAnswer::Finished { stderr, .. } => {
                 let is_undone = String::from_utf8_lossy(&stderr).contains(TOO_LATE);
-                is_undone.then(|| HostResult::Known(HostState::Reverted, Some("not confirmed in time".to_owned())))
+                is_undone.then(|| HostResult::Known(HostState::Reverted, Some("not confirmed".to_owned())))
             }
             answer => Some(HostResult::Failed(answer)),
         }

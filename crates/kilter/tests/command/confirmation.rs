@@ -92,9 +92,12 @@ fn changes_are_undone_although_the_supervisor_was_killed() {
 #[test]
 fn undo_can_be_requested_at_once() {
     let (place, site) = place();
-    let running = begin(&place, &site, "10m");
+    let mut running = begin(&place, &site, "10m");
     assert_eq!(place.run(&["confirm", "--undo"]).code, 0);
-    assert_eq!(code(running), Some(5));
+    wait("the end of the apply", || running.has_ended());
+    let (code, _, err) = running.end();
+    assert_eq!(code, Some(5));
+    assert!(err.contains("not confirmed: the changes were undone"), "it was not too late: {err}");
     assert!(is_as_before(&place));
     // The undo is a run like any other.
     assert_eq!(place.run(&["undo", "last"]).code, 0);

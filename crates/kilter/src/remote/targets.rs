@@ -41,6 +41,8 @@ impl HostSelection {
             }
             selectors.push(selector);
         }
+        // A host that no connection can reach needs no password.
+        targets.iter().try_for_each(|target| reachable(target, args).map(drop))?;
         ask_for_passwords(&mut targets, &mut |question| {
             ask::password(&format!("{question}: ")).map(|password| password.text().to_owned())
         })?;
@@ -57,8 +59,7 @@ impl HostSelection {
     pub(super) fn destinations(&self, args: &RemoteArgs) -> Result<Vec<Destination>, Exit> {
         let asked = become_user(args)?;
         let destination = |target: &Arc<Target>| {
-            let mut destination = destination(target, args)
-                .map_err(|why| output::fail(format_args!("the host {}: {why}", target.name)))?;
+            let mut destination = reachable(target, args)?;
             // The command line has priority, and may supply only the password.
             if let Some(asked) = &asked {
                 let is_only_password = !args.is_become && args.become_user.is_none();
@@ -162,6 +163,10 @@ fn user_name(name: String) -> Result<String, String> {
         true => Ok(name),
         false => Err(format!("`{name}` is no name of a user")),
     }
+}
+
+fn reachable(target: &Target, args: &RemoteArgs) -> Result<Destination, Exit> {
+    destination(target, args).map_err(|why| output::fail(format_args!("the host {}: {why}", target.name)))
 }
 
 fn destination(target: &Target, args: &RemoteArgs) -> Result<Destination, String> {

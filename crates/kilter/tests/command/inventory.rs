@@ -120,6 +120,16 @@ fn problems_and_selections_without_result_are_reported() {
 }
 
 #[test]
+fn login_password_is_refused_before_a_question() {
+    let place = Place::new();
+    place.file("hosts.yaml", "hosts: { h: { ssh: { password: { prompt: PW } } } }\n");
+    let ended = place.run(&["-i", "hosts.yaml", "--on", "h", "facts"]);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let refused = "error: the host h: its inventory has a password for the login, and kilter logs in with keys only";
+    assert!(ended.stderr.starts_with(refused), "{ended:?}");
+}
+
+#[test]
 fn root_uses_no_inventory_of_another_user() {
     let place = place();
     let path = place.path().join("hosts.yaml");

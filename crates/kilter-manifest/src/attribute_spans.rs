@@ -40,23 +40,39 @@ impl AttributeSpans {
     /// `sources` must be those that the resource was compiled from.
     pub fn of(&mut self, sources: &Sources, resource: &Resource, attribute: Option<&str>) -> Span {
         let Some(name) = attribute else { return resource.span };
-        let source = resource.span.source;
-        let indexed = self.trees.entry(source).or_insert_with(|| Indexed { tree: parse(source, sources).tree });
+        let indexed = self.indexed(sources, resource.span.source);
         let own = indexed.find(resource.span).and_then(|body| body.get(name));
-        let value = own.or_else(|| indexed.default(resource.reference.type_name.as_str(), name));
+        let value = own.or_else(|| indexed.default(resource, name));
         value.map_or(resource.span, View::span)
+    }
+
+    /// Returns true if the value of an attribute is a default of the text.
+    ///
+    /// `sources` must be those that the resource was compiled from.
+    pub fn is_default(&mut self, sources: &Sources, resource: &Resource, attribute: &str) -> bool {
+        let indexed = self.indexed(sources, resource.span.source);
+        let body = indexed.find(resource.span);
+        body.is_some_and(|body| body.get(attribute).is_none()) && indexed.default(resource, attribute).is_some()
+    }
+
+    fn indexed(&mut self, sources: &Sources, source: SourceId) -> &Indexed {
+        self.trees.entry(source).or_insert_with(|| Indexed { tree: parse(source, sources).tree })
     }
 }
 
-/// Returns true if a position is that of a title in a group.
+/// Returns true if a position is that of a title in a group, or of a title alone.
 fn is_of_titles(group: View<'_>, key: Span) -> bool {
+    if group.is_scalar() {
+        return group.span() == key;
+    }
     let list = group.get(for_each::TITLES);
     list.is_some_and(|list| list.span() == key || list.elements().any(|title| title.span() == key))
 }
 
 impl Indexed {
     /// Returns the default of an attribute.
-    fn default(&self, type_name: &str, attribute: &str) -> Option<View<'_>> {
+    fn default(&self, resource: &Resource, attribute: &str) -> Option<View<'_>> {
+        let type_name = resource.reference.type_name.as_str();
         self.tree.roots().filter_map(|root| root.get("defaults")?.get(type_name)?.get(attribute)).last()
     }
 

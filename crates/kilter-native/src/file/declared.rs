@@ -47,12 +47,8 @@ pub(super) fn validate(name: &str, should: &Attributes, deferred: &[&str]) -> Ve
     problems.extend(entangled(open::trim(path), should));
     exclusions(&given, &mut problems);
     match should.text("ensure") {
-        Some("absent") => unused(
-            &given,
-            "absent",
-            &["content", "source", "fragments", "target", "mode", "acl", "create", "parents"],
-            &mut problems,
-        ),
+        // `owner`, `mode` and the like may be defaults: they apply as soon as the path exists.
+        Some("absent") => unused(&given, "absent", &["content", "source", "fragments", "target"], &mut problems),
         Some("directory") => {
             unused(&given, "directory", &["content", "fragments", "target", "validate_cmd"], &mut problems)
         }

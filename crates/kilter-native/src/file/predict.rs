@@ -331,7 +331,7 @@ pub(super) fn footprint(name: &str, should: &Attributes, say: &mut dyn FnMut(Foo
     if let Some(suffix) = should.text("backup") {
         say(Footprint::Creates { path: &format!("{}{suffix}", open::trim(name)) });
     }
-    if should.get_bool("parents") == Some(true) {
+    if should.get_bool("parents") == Some(true) && should.text("ensure") != Some("absent") {
         above(open::trim(name)).for_each(|path| say(Footprint::Makes { path }));
     }
     let below = should.get_bool("recurse") == Some(true);

@@ -53,9 +53,16 @@ pub(super) fn problems(rejected: &Rejected, places: &mut AttributeSpans, sources
         let attribute = problem.attribute.as_ref().map(|name| name.as_str());
         let prefix = attribute.map(|name| format!(" {name}:")).unwrap_or_default();
         let place = places.of(sources, resource, attribute);
-        Diagnostic::new(format!("{}:{prefix} {}", resource.reference, problem.message))
+        let diagnostic = Diagnostic::new(format!("{}:{prefix} {}", resource.reference, problem.message))
             .at(place)
-            .hint_if(problem.hint.clone())
+            .hint_if(problem.hint.clone());
+        match attribute.filter(|attribute| places.is_default(sources, resource, attribute)) {
+            Some(name) => {
+                let hint = format!("`{name}: null` removes this default from {}", resource.reference);
+                diagnostic.also(resource.span, "the resource with this default").hint(hint)
+            }
+            None => diagnostic,
+        }
     });
     let mut all: Vec<Diagnostic> = faults.collect();
     all.extend(rejected.cycles.iter().map(|cycle| circle(cycle, rejected)));

@@ -73,4 +73,23 @@ fn problem_of_a_provider_is_at_the_default() {
     assert!(ended.stderr.contains("m.yaml:2:17"), "{ended:?}");
     assert!(ended.stderr.contains("file[/b]: mode: `8` is not a mode"), "{ended:?}");
     assert!(ended.stderr.contains("m.yaml:4:36"), "{ended:?}");
+    assert!(ended.stderr.contains("`mode: null` removes this default from file[/a]"), "{ended:?}");
+    assert!(!ended.stderr.contains("from file[/b]"), "{ended:?}");
+}
+
+#[test]
+fn defaults_do_not_prevent_absent_files() {
+    let place = Place::new();
+    let defaults = "defaults:\n  file: { owner: root, mode: \"0644\", acl: none, create: false, parents: true }\n";
+    let file = place.file("x", "");
+    place.file("m.yaml", format!("{defaults}resources:\n  file[{file}]: {{ ensure: absent }}\n"));
+    for code in [2, 0] {
+        let ended = place.run(&["plan", "m.yaml"]);
+        assert_eq!(ended.code, code, "{ended:?}");
+        let ended = place.run(&["apply", "m.yaml"]);
+        assert_eq!(ended.code, 0, "{ended:?}");
+    }
+    place.file("m.yaml", "defaults: { file: { content: x } }\nresources:\n  file[/none]: { ensure: absent }\n");
+    let ended = place.run(&["plan", "m.yaml"]);
+    assert!(ended.code == 1 && ended.stderr.contains("`content: null` removes this default"), "{ended:?}");
 }

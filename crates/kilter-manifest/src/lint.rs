@@ -16,8 +16,15 @@ pub fn lint(sources: &Sources, given: usize) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for id in sources.ids().take(given) {
         let tree = parse(id, sources).tree;
+        let targets = tree.alias_targets();
+        // A variable may only contain anchors for aliases.
+        let is_aliased = |key: View<'_>| {
+            let value = key.value_range();
+            targets.get(targets.partition_point(|target| *target < value.start)).is_some_and(|at| *at < value.end)
+        };
+        let is_used = |key: View<'_>| used.contains(key.text()) || is_aliased(key);
         let sections = tree.roots().filter(|root| root.is_mapping()).filter_map(|root| root.get("vars"));
-        for (key, _) in sections.flat_map(View::entries).filter(|(key, _)| !used.contains(key.text())) {
+        for (key, _) in sections.flat_map(View::entries).filter(|(key, _)| !is_used(*key)) {
             let message = eco_format!("no manifest uses the variable `{}`", key.text());
             let hint = eco_format!("take it out, or use it: ${{vars.{}}}", key.text());
             warnings.push(Diagnostic::new(message).at(key.span()).hint(hint));

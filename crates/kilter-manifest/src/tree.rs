@@ -6,6 +6,7 @@
 mod builder;
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ecow::EcoString;
@@ -115,6 +116,14 @@ impl Tree {
         sections.flat_map(View::entries).chain(exported)
     }
 
+    /// Returns the indexes of the nodes that aliases refer to, in order.
+    pub(crate) fn alias_targets(&self) -> Vec<u32> {
+        let aliases = self.nodes.iter().filter(|node| node.kind == NodeKind::Alias);
+        let mut targets: Vec<u32> = aliases.map(|node| node.a).collect();
+        targets.sort_unstable();
+        targets
+    }
+
     /// Returns true if a word is part of the text.
     pub(crate) fn mentions(&self, word: &str) -> bool {
         self.text.contains(word)
@@ -210,6 +219,12 @@ impl<'t> View<'t> {
     pub(crate) fn span(self) -> Span {
         let node = self.node();
         Span::new(self.tree.source, node.start, node.end())
+    }
+
+    /// Returns the indexes of the value that follows this key, with its descendants. An alias is a value of its own.
+    pub(crate) fn value_range(self) -> Range<u32> {
+        let value = self.tree.next(self.index);
+        value..self.tree.next(value)
     }
 
     /// Returns the number of elements or entries, without merged ones.

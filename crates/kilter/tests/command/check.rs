@@ -67,15 +67,16 @@ fn warnings_are_errors_if_strict() {
     place.file("common.yaml", "vars: { other: 1 }\n");
     place.file(
         "m.yaml",
-        "include: common.yaml\nvars:\n  used: a\n  indexed: b\n  idle: c\nresources:\n  notify[n]: { when: false, \
-         message: \"${vars.used}${vars['indexed']}\" }\n  file[/a]: { notify: \"file[/b]\" }\n  file[/b]: {}\n",
+        "include: common.yaml\nvars:\n  used: a\n  indexed: b\n  idle: c\n  anchored: &a { when: false }\n  alias: *a\n\
+         resources:\n  notify[n]: { <<: *a, message: \"${vars.used}${vars['indexed']}\" }\n  file[/a]: { notify: \"file[/b]\" }\n  file[/b]: {}\n",
     );
     let ended = place.run(&["check", "m.yaml", "--format", "json"]);
     assert_eq!(ended.code, 0, "{ended:?}");
     let warnings = messages(&document(&ended), "warnings");
     assert_eq!(warnings[0], "5: no manifest uses the variable `idle`");
-    assert!(warnings[1].starts_with("8: file[/b] cannot be refreshed"), "{warnings:?}");
-    assert_eq!(warnings.len(), 2, "a variable of an included file may serve others: {warnings:?}");
+    assert_eq!(warnings[1], "7: no manifest uses the variable `alias`");
+    assert!(warnings[2].starts_with("10: file[/b] cannot be refreshed"), "{warnings:?}");
+    assert_eq!(warnings.len(), 3, "a variable of an included file may serve others: {warnings:?}");
     assert_eq!(place.run(&["check", "m.yaml", "--strict", "error"]).code, 1);
 }
 

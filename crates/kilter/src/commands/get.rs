@@ -57,8 +57,12 @@ pub(crate) fn run(args: &GetArgs, session: &Session) -> Exit {
             for (title, error) in &failed {
                 output::error(format_args!("cannot read {type_name}[{title}]: {error}"));
             }
-            if !failed.is_empty() && (states.is_empty() || signals::exit().is_some()) {
-                return signals::exit().unwrap_or(Exit::Failed);
+            if let Some(exit) = signals::exit().filter(|_| !failed.is_empty()) {
+                return exit;
+            }
+            // A JSON document is complete without resources; the other formats would claim that there are none.
+            if !failed.is_empty() && states.is_empty() && args.format != ResourceFormat::Json {
+                return Exit::Failed;
             }
             let told = print(args, session, provider, only(states, &asked), names.len());
             if failed.is_empty() { told } else { Exit::Failed }

@@ -169,7 +169,11 @@ fn readable_resources_are_shown_with_unreadable_ones() {
     let names: Vec<&str> = shown.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["DIR/a", "DIR/c"]);
     let ended = place.run(&["get", "file", &long, "--format", "json"]);
-    assert_eq!((ended.code, ended.stdout.as_str()), (4, ""), "{ended:?}");
+    assert_eq!((ended.code, ended.stdout.as_str()), (4, "[]\n"), "{ended:?}");
+    for format in ["human", "yaml", "puppet"] {
+        let ended = place.run(&["get", "file", &long, "--format", format]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (4, ""), "{ended:?}");
+    }
 }
 
 #[test]

@@ -18,12 +18,13 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_process::trust::{Distrust, TrustPolicy};
 use kilter_provider::{
-    AutoEdge, Batch, Context, Durability, Effect, Footprint, Insync, Interrupt, Match, Mode, POLL, PathState, Predict,
-    Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, RevertTo, Scheduling, Scope, SideEffects,
-    ValidationError, Wanted, Watch, WatchSource, canonicalize_one, check, get_each, redacted_outcome,
+    AutoEdge, Batch, Context, Durability, Effect, Footprint, Forecast, Insync, Interrupt, Match, Mode, POLL, PathState,
+    Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, RevertTo, Scheduling, Scope,
+    SideEffects, ValidationError, Wanted, Watch, WatchSource, canonicalize_one, check, get_each, redacted_outcome,
 };
 
 use crate::accounts::{Accounts, System, number};
+use crate::file::preflight::may_come;
 use crate::file::unpack::{self, ArchiveNode, UnpackDirectory};
 use crate::file::{FileProvider, directory};
 use crate::state_files::StateFiles;
@@ -208,8 +209,7 @@ impl ArchiveProvider {
             };
         }
         if !unpack::exists(declared.extract_path)? {
-            let path = declared.extract_path;
-            return Err(eco_format!("{path} does not exist: declare `file[{path}]` with `ensure: directory`"));
+            return Err(no_directory(declared.extract_path));
         }
         let owner = self.owner(cx, &declared)?;
         let archive = match (declared.url(), declared.local()) {
@@ -219,7 +219,7 @@ impl ArchiveProvider {
                 if let Some(url) = url {
                     self.keep(cx, url, &declared)?;
                 }
-                ArchiveProvider::open(&declared)?.ok_or_else(|| eco_format!("there is no archive {path}"))?
+                ArchiveProvider::open(&declared)?.ok_or_else(|| no_archive(path))?
             }
         };
         if let Some(problem) = self.checksum_problem(cx, &declared, &archive)? {
@@ -247,6 +247,26 @@ impl ArchiveProvider {
         }
     }
 
+    /// Returns the reason why a change is certain to fail: a path is missing, and no other resource may create it.
+    fn obstacle(cx: &Context<'_>, change: &Change<'_>) -> Option<EcoString> {
+        let declared = DeclaredArchive::of(change.name, change.should?);
+        if declared.is_absent || cx.preview_context().may_change_before(change.name) {
+            return None;
+        }
+        let writes = |path: &Path| cx.preview_context().writer(change.name, &path.to_string_lossy()).is_some();
+        let is_missing = |path: &&str| match cx.preview_context().node(change.name, path) {
+            Forecast::Unchanged => {
+                let is_there = unpack::exists(path) != Ok(false);
+                !is_there && !may_come(cx, path) && !Path::new(path).ancestors().any(writes)
+            }
+            Forecast::Changed(state, _) => matches!(state, PathState::Absent),
+            Forecast::Unknown(_) => false,
+        };
+        let local = declared.local().filter(|_| declared.url().is_none());
+        let directory = Some(declared.extract_path).filter(is_missing).map(no_directory);
+        directory.or_else(|| local.filter(is_missing).map(no_archive))
+    }
+
     /// Brings a downloaded archive to its path.
     fn keep(&self, cx: &Context<'_>, url: &str, declared: &DeclaredArchive<'_>) -> Result<(), EcoString> {
         let mut should = Attributes::from_iter([("ensure", Value::from("file")), ("source", url.into())]);
@@ -267,6 +287,14 @@ impl ArchiveProvider {
         let outcome = self.files.set(cx, &[change], Mode::Apply).remove(0);
         outcome.failure.map_or(Ok(()), Err)
     }
+}
+
+fn no_directory(path: &str) -> EcoString {
+    eco_format!("{path} does not exist: declare `file[{path}]` with `ensure: directory`")
+}
+
+fn no_archive(path: &str) -> EcoString {
+    eco_format!("there is no archive {path}")
 }
 
 /// Paths of an archive, relative to the directory.
@@ -297,11 +325,11 @@ impl Provider for ArchiveProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let one = |change: &Change<'_>| {
-            if mode == Mode::Preview {
-                return Outcome::done();
-            }
-            let outcome = self.apply(cx, change).map_or_else(Outcome::failed, |()| Outcome::done());
-            redacted_outcome(change, outcome)
+            let done = match mode {
+                Mode::Preview => ArchiveProvider::obstacle(cx, change).map_or(Ok(()), Err),
+                Mode::Apply => self.apply(cx, change),
+            };
+            redacted_outcome(change, done.map_or_else(Outcome::failed, |()| Outcome::done()))
         };
         changes.iter().map(one).collect()
     }

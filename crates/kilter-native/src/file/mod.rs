@@ -30,7 +30,7 @@ mod ownership;
 mod parents;
 mod parts;
 mod predict;
-mod preflight;
+pub(crate) mod preflight;
 mod preserve;
 mod remove;
 mod restore;

@@ -141,7 +141,7 @@ fn owners(cx: &Context<'_>, accounts: &Ids, spec: &Spec<'_>) -> Result<(), FileE
 }
 
 /// Returns true if other resources may create the missing parts of a path before it is needed.
-pub(super) fn may_come(cx: &Context<'_>, path: &str) -> bool {
+pub(crate) fn may_come(cx: &Context<'_>, path: &str) -> bool {
     let Some(real) = resolved(Path::new(path)) else { return true };
     is_made(cx, path) || is_made(cx, &real.to_string_lossy())
 }

@@ -37,6 +37,25 @@ fn certain_failure_appears_in_plan() {
 }
 
 #[test]
+fn missing_archive_and_directory_are_predicted() {
+    let place = Place::new();
+    let archive = "  archive[DIR/t.tar]: { extract_path: DIR/to }\n";
+    fails(&place, archive, "DIR/to does not exist: declare `file[DIR/to]` with `ensure: directory`");
+    let directory = "  file[DIR/to]: { ensure: directory }\n";
+    let missing = "there is no archive DIR/t.tar";
+    let kept = "  file[DIR/keep]: { ensure: directory }\n  archive[DIR/t.tar]: { extract_path: DIR/home }\n";
+    fails(&place, kept, missing);
+    let later = "  exec[make]: { command: [/bin/true], require: 'archive[DIR/t.tar]' }\n";
+    fails(&place, &format!("{directory}{archive}{later}"), missing);
+    std::fs::remove_dir(place.path().join("to")).unwrap();
+    // An earlier resource may create what is missing.
+    only_changes(&place, &format!("{directory}{archive}  file[DIR/t.tar]: {{ source: DIR/m.yaml }}\n"));
+    only_changes(&place, &format!("  exec[make]: {{ command: [/bin/true] }}\n{archive}"));
+    let mount = "  mount[DIR/home]: { ensure: mounted, device: tmpfs, fstype: tmpfs }\n";
+    only_changes(&place, &format!("{mount}{}", archive.replace("DIR/t", "DIR/home/t")));
+}
+
+#[test]
 fn noop_resource_is_not_predicted_to_fail() {
     let place = Place::new();
     for meta in ["policy: observe", "noop: true"] {

@@ -158,7 +158,7 @@ fn int(value: &Value) -> Result<Value, OperatorError> {
         Value::String(text) => {
             text.trim().parse().map(Value::Integer).map_err(|_| trouble("the text is not a whole number of 64 bits"))
         }
-        Value::Float(_) => Err(trouble("the number has no place in 64 bits")),
+        Value::Float(_) => Err(trouble("the number does not fit in 64 bits")),
         other => Err(trouble(eco_format!("{} is not a number", kind(other)))),
     }
 }

@@ -166,7 +166,7 @@ fn calculate(operator: Operator, left: &Value, right: &Value) -> Result<Value, O
             Operator::Divide => a.checked_div(*b),
             _ => a.checked_rem(*b),
         };
-        return result.map(Value::Integer).ok_or_else(|| trouble("the number has no place in 64 bits"));
+        return result.map(Value::Integer).ok_or_else(|| trouble("the number does not fit in 64 bits"));
     }
     let (Some(a), Some(b)) = (float(left), float(right)) else {
         return Err(trouble(eco_format!(

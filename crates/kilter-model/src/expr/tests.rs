@@ -135,7 +135,7 @@ fn expression_error_has_place_and_hint() {
         ("'abc", "the text has no closing quote", 0..4, ""),
         (r#""\q""#, "`\\q` is not an escape", 1..3, "r\"…\""),
         ("1 / 0", "division by zero", 0..5, ""),
-        ("9223372036854775807 + 1", "the number has no place in 64 bits", 0..23, ""),
+        ("9223372036854775807 + 1", "the number does not fit in 64 bits", 0..23, ""),
         ("99999999999999999999", "is not a number of 64 bits", 0..20, ""),
         ("vars.list[2]", "the list has 2 elements, counted from 0", 0..12, ""),
         ("vars.port ? 1 : 2", "a number is not a boolean", 0..9, "compare it"),

@@ -37,6 +37,11 @@ pub(super) fn remove(git: &Git<'_>, declared: &DeclaredCheckout<'_>) -> Result<(
     directory::remove(declared.path)
 }
 
+/// Returns `1 commit`, `2 commits`.
+fn commits(count: u64) -> EcoString {
+    eco_format!("{count} commit{}", if count == 1 { "" } else { "s" })
+}
+
 /// Refuses to remove changes and commits that exist nowhere else.
 fn refuse_loss(git: &RepositoryGit<'_>, is_bare: bool, declared: &DeclaredCheckout<'_>) -> Result<(), EcoString> {
     let path = declared.path;
@@ -44,7 +49,7 @@ fn refuse_loss(git: &RepositoryGit<'_>, is_bare: bool, declared: &DeclaredChecko
         // Other users push to a bare repository, so its branches may exist nowhere else.
         return match git.count(&["--all"])? {
             0 => Ok(()),
-            commits => Err(eco_format!("{path} is a bare repository with {commits} commits; {REMEDY}")),
+            count => Err(eco_format!("{path} is a bare repository with {}; {REMEDY}", commits(count))),
         };
     }
     let tree = WorkTree::read(git, true)?;
@@ -54,7 +59,7 @@ fn refuse_loss(git: &RepositoryGit<'_>, is_bare: bool, declared: &DeclaredChecko
     }
     match git.count(&[&["--all"], &FROM_SOURCE[..]].concat())? {
         0 => Ok(()),
-        commits => Err(eco_format!("{path} has {commits} commits that its source does not have; {REMEDY}")),
+        count => Err(eco_format!("{path} has {} that its source does not have; {REMEDY}", commits(count))),
     }
 }
 
@@ -367,7 +372,8 @@ fn refuse_lost_commits(git: &RepositoryGit<'_>, tree: &WorkTree, target: &Target
             let lost = git.count(&[&[&*name], &from_source()[..]].concat())?;
             if lost > 0 {
                 return Err(eco_format!(
-                    "the branch {branch} has {lost} commits that its source does not have; {REMEDY}"
+                    "the branch {branch} has {} that its source does not have; {REMEDY}",
+                    commits(lost)
                 ));
             }
         }
@@ -375,7 +381,7 @@ fn refuse_lost_commits(git: &RepositoryGit<'_>, tree: &WorkTree, target: &Target
     if tree.commit.is_some() && tree.branch.is_none() {
         let lost = git.count(&[&["HEAD"], &from_source()[..], &["--branches"]].concat())?;
         if lost > 0 {
-            return Err(eco_format!("the checkout has {lost} commits without a branch; {REMEDY}"));
+            return Err(eco_format!("the checkout has {} without a branch; {REMEDY}", commits(lost)));
         }
     }
     Ok(())

@@ -254,11 +254,11 @@ fn local_commits_survive_without_force() {
     let own = commit(&bench.path(), "own", "own");
     assert_eq!(bench.differences(&should), []);
     commit(&bench.source(), "c", "three");
-    bench.refuses(&should, "the branch main has 1 commits that its source does not have");
-    bench.refuses(&bench.should(&[("ensure", "absent".into())]), "1 commits that its source does not have");
+    bench.refuses(&should, "the branch main has 1 commit that its source does not have");
+    bench.refuses(&bench.should(&[("ensure", "absent".into())]), "1 commit that its source does not have");
     git(&bench.path(), &["checkout", "-q", "--detach", "origin/main"]);
     let detached = commit(&bench.path(), "d", "d");
-    bench.refuses(&bench.should(&[("revision", "v1".into())]), "1 commits without a branch");
+    bench.refuses(&bench.should(&[("revision", "v1".into())]), "1 commit without a branch");
     assert_eq!(bench.head(), detached);
     git(&bench.path(), &["checkout", "-q", "main"]);
     bench.converge(&bench.should(&[("revision", "v1".into())]));

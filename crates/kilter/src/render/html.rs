@@ -110,7 +110,7 @@ fn class_of(word: &str) -> &'static str {
     match word {
         "failed" => "bad",
         "changed" | "of them corrected" | "refreshed" => "done",
-        "to change" | "to refresh" | "left otherwise" | "not known yet" => "todo",
+        "to change" | "to refresh" | "left out of sync" | "not known yet" => "todo",
         "unchanged" => "good",
         _ => "none",
     }

@@ -250,7 +250,7 @@ fn done(report: &Report) -> Vec<(usize, &'static str)> {
         // The final states of a run that held a state have no changes.
         (corrected, "of them corrected"),
         (counts.refreshed, "refreshed"),
-        (counts.pending(), "left otherwise"),
+        (counts.pending(), "left out of sync"),
     ]
 }
 
@@ -264,7 +264,7 @@ fn pending(report: &Report) -> Vec<(usize, &'static str)> {
     vec![
         (counts.would_change.saturating_sub(changes), "to change"),
         (counts.would_refresh.saturating_sub(refreshes), "to refresh"),
-        (left.len(), "left otherwise"),
+        (left.len(), "left out of sync"),
         (counts.unknown, "not known yet"),
     ]
 }

@@ -105,7 +105,7 @@ fn policy_observe_and_warn_change_nothing() {
     );
     let ended = place.run(&["apply", &path]);
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert!(ended.stdout.contains("3 resources: 1 changed, 2 left otherwise"), "{ended:?}");
+    assert!(ended.stdout.contains("3 resources: 1 changed, 2 left out of sync"), "{ended:?}");
     let warning = "warning: file[DIR/b]: it is not in its state, and not repaired: its policy is `warn`\n";
     assert_eq!(ended.stderr, warning);
     let exists = |name: &str| place.path().join(name).exists();

@@ -261,7 +261,7 @@ fn plan_shows_changes_that_no_run_makes_as_only_checked() {
 ",
     );
     let plan = place.run(&["plan", "m.yaml"]);
-    assert!(plan.stdout.contains("6 resources: 1 to change, 1 to refresh, 4 left otherwise"), "{plan:?}");
+    assert!(plan.stdout.contains("6 resources: 1 to change, 1 to refresh, 4 left out of sync"), "{plan:?}");
     let marked = |line: &&str| line.ends_with(" is only checked");
     let marked: Vec<&str> = plan.stdout.lines().filter(marked).filter_map(|line| line.split(' ').nth(1)).collect();
     assert_eq!(marked, ["file[DIR/a]", "file[DIR/b]", "exec[y]", "exec[x]"], "{plan:?}");
@@ -269,7 +269,7 @@ fn plan_shows_changes_that_no_run_makes_as_only_checked() {
     let listed = json["resources"].as_array().unwrap();
     assert_eq!(listed.iter().filter(|one| one["only_checked"] == true).count(), 4, "{json}");
     let apply = place.run(&["apply", "m.yaml"]);
-    assert!(apply.stdout.contains("6 resources: 1 changed, 1 refreshed, 4 left otherwise"), "{apply:?}");
+    assert!(apply.stdout.contains("6 resources: 1 changed, 1 refreshed, 4 left out of sync"), "{apply:?}");
 }
 
 #[test]

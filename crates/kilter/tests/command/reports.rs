@@ -65,7 +65,7 @@ fn every_format_has_the_results_of_the_run() {
     let reported = Reported::new(EVERY);
     let args = ["apply", "m.yaml", "--report", "r.json", "--report", "r.xml", "--report", "r.html"];
     let ended = reported.ends(4, &args);
-    let counts = "6 resources: 1 changed, 1 left otherwise, 1 failed, 1 skipped, 1 not checked, 1 unchanged, 1 left \
+    let counts = "6 resources: 1 changed, 1 left out of sync, 1 failed, 1 skipped, 1 not checked, 1 unchanged, 1 left \
                   out by `when`";
     assert!(ended.stdout.contains(counts), "{ended:?}");
 

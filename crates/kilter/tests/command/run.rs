@@ -382,8 +382,8 @@ fn exit_code_reports_resources_out_of_sync() {
             "exec[a]: {command: sleep 3}\n  exec[b]: {command: touch DIR/b, require: \"exec[a]\"}".to_owned(),
             "1 not checked",
         ),
-        (2, "file[DIR/theirs]: {content: ours, meta: {policy: warn}}".to_owned(), "1 left otherwise"),
-        (2, "file[DIR/theirs]: {content: ours, meta: {noop: true}}".to_owned(), "1 left otherwise"),
+        (2, "file[DIR/theirs]: {content: ours, meta: {policy: warn}}".to_owned(), "1 left out of sync"),
+        (2, "file[DIR/theirs]: {content: ours, meta: {noop: true}}".to_owned(), "1 left out of sync"),
         (
             4,
             format!(

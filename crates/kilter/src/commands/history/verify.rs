@@ -25,11 +25,13 @@ pub(super) fn run(history: &History, expected: Option<&str>) -> Result<Exit, Exi
     }
     let pruned = match found.pruned {
         0 => String::new(),
-        n => format!("; {n} older transactions were removed by age or size"),
+        n => format!("; {} removed earlier by age or size", counted(n, "transaction")),
     };
     let head = if found.head.is_empty() { "none" } else { &found.head };
     let (events, links) = (found.events, found.links - found.pruned);
-    let text = format!("{events} events in {links} transactions are unchanged{pruned}\nhead {head}\n");
+    let (unchanged, links) = (counted(events, "event"), counted(links, "transaction"));
+    let are = if events == 1 { "is" } else { "are" };
+    let text = format!("{unchanged} in {links} {are} unchanged{pruned}\nhead {head}\n");
     Ok(output::data(&text))
 }
 
@@ -42,5 +44,21 @@ pub(super) fn prune(session: &Session, before: &str) -> Result<Exit, Exit> {
     let mut history = History::open(&directory).map_err(|error| refuse(&error))?;
     let limits = Retention { before, max_bytes: u64::MAX };
     let removed = history.prune(milliseconds(SystemTime::now()), limits).map_err(|error| refuse(&error))?;
-    Ok(output::data(&format!("removed {} events and {} saved states\n", removed.events, removed.states)))
+    let (events, states) = (counted(removed.events, "event"), counted(removed.states, "saved state"));
+    Ok(output::data(&format!("removed {events} and {states}\n")))
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_event_has_no_plural() {
+        assert_eq!(counted(1, "event"), "1 event");
+        assert_eq!(counted(2, "event"), "2 events");
+    }
 }

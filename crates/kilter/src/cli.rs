@@ -65,7 +65,7 @@ pub(crate) struct Global {
     /// When output is coloured; `auto` respects NO_COLOR and CLICOLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
-    /// Print only data and errors
+    /// Print only data, warnings and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Print the log lines of providers too

@@ -162,8 +162,8 @@ kilter sets the bits again if `mode` names them: in digits, or as symbols such a
 const GROUP: &str = "Group, by name or number. Without it, an existing file keeps its group.";
 
 const MODE: &str = "\
-Permissions: octal digits, or the symbols of chmod(1). Quote the digits, because YAML reads a plain 0644
-as another number.
+Permissions: octal digits, or the symbols of chmod(1). kilter reads 0644 and \"0644\" alike. Quote the digits,
+because other readers of YAML take 0644 as a number.
 
 - `\"0644\"`, `\"4755\"`: exactly these bits, including setuid (4), setgid (2) and sticky (1). The digits mean the
   same for a directory; only `recurse` adds `x` to `r`.

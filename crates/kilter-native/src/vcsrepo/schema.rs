@@ -34,8 +34,8 @@ the present and the new commit. Without `revision`, `latest` follows the default
 accepts every commit. A `bare` repository is fetched once.
 
 kilter checks the commit, the address of the source, deleted files and submodules. It restores deleted files. It \
-never discards local changes unless `force` is `true`: changed and untracked files stay, an update that would \
-overwrite them fails, and so does an update from commits that the source does not have. Local commits on top of the \
+never discards local changes unless `force` is `true`. Changed and untracked files stay. An update fails if it would \
+overwrite them, or if the checkout has commits that the source does not have. Local commits on top of the \
 declared branch are in sync. With `force`, changed files are differences. Untracked files stay, unless they are in \
 the way.
 

@@ -48,9 +48,9 @@ Examples:
   kilter explain 'file[/etc/app.conf]' site.yaml        all attributes
   kilter explain vars.port site.yaml --format json | jq .values[0].tried
 
-`*` marks the places that contribute to the value. `explain` compiles the manifests as `check` does: it
-reads and changes no resource. Secrets stay hidden. It exits with 0 if the value can be explained,
-1 otherwise.";
+`*` marks the places that contribute to the value. `explain` compiles the manifests as `check` does:
+it reads and changes no resource. Secrets stay hidden. It exits with 0 if the value can be
+explained, 1 otherwise.";
 
 pub(super) const INIT: &str = "\
 Examples:
@@ -105,7 +105,8 @@ Examples:
 
 `kilter pause` waits until calls in flight have finished. The run starts no further call. After the
 pause it checks all resources that had an event. It reads an edited manifest, and applies it after
-the pause. A restarted run stays paused. Exits with 1 if there is no run.";
+the pause. A restarted run stays paused. Without a run, it stores the pause, and kilter refuses
+commands that make changes. Exits with 1 if it cannot store the pause.";
 
 pub(super) const RESUME: &str = "\
 Examples:
@@ -212,7 +213,7 @@ that it carries, or the reason of an automatic edge.";
 
 pub(super) const HISTORY: &str = "\
 Examples:
-  kilter history                          runs with changes or failures, and one run without changes per hour
+  kilter history                          runs with changes or failures, and one other per hour
   kilter history show last                all changes of the last run
   kilter history 'file[/etc/motd]'        the changes of a resource
   kilter history --since yesterday --corrective

@@ -113,7 +113,7 @@ pub(crate) enum HistoryCommand {
     },
     /// Verify that no event was changed or removed, and print the head of the chain
     Verify {
-        /// Fail unless the chain contains this head of an earlier verification; its first digits are enough
+        /// Fail unless the chain contains this head of an earlier verification; its first eight digits are enough
         #[arg(long, value_name = "HEAD", value_parser = head)]
         expect: Option<String>,
     },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Arg, Args, Subcommand};
 
 use super::ReportFormat;
 
@@ -17,7 +17,7 @@ pub(crate) struct RolloutArgs {
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// With --on: change this many hosts first, then that many, and so on, such as 1,10%,100%. The next stage starts
-    /// if the one before has not too many failures
+    /// only if the failures of the stage before stay within the limits
     #[arg(long, value_name = "COUNT", value_delimiter = ',', value_parser = share)]
     pub(crate) stage: Vec<Share>,
     /// With --on: go on with at most this many failed hosts, as a count or a share such as 5% of the hosts; repeatable
@@ -40,8 +40,9 @@ pub(crate) struct RolloutArgs {
     /// With --on: change hosts outside of their maintenance windows too
     #[arg(long)]
     pub(crate) outside_window: bool,
-    /// With --on: after each stage, its hosts must stay healthy for this time: then nothing may differ from their
-    /// plans, or one of the two checks below must succeed all the time. A host that is not healthy counts as failed
+    /// With --on: after each stage, its hosts must stay healthy for this time. By default nothing may differ from their
+    /// plans. With --healthy-url or --healthy-command, that check must succeed for the whole time. A host that is not
+    /// healthy counts as failed
     #[arg(long, value_name = "TIME", value_parser = super::runs::duration)]
     pub(crate) healthy_for: Option<Duration>,
     /// With --healthy-for: GET this URL from this machine, such as http://{host}:8080/health; it must answer with 2xx
@@ -102,6 +103,7 @@ pub(crate) enum RolloutCommand {
         format: ReportFormat,
     },
     /// Continue a roll-out with the hosts that are untouched or have no result
+    #[command(mut_args(without_condition))]
     Resume(ResumeRolloutArgs),
 }
 
@@ -116,6 +118,16 @@ pub(crate) struct ResumeRolloutArgs {
     pub(crate) format: ReportFormat,
     #[command(flatten)]
     pub(crate) rollout: RolloutArgs,
+}
+
+/// Removes the condition of an option from its help. `rollout resume` has no `--on`.
+fn without_condition(option: Arg) -> Arg {
+    let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+    let mut letters = help.strip_prefix("With --on: ").unwrap_or_default().chars();
+    match letters.next() {
+        Some(first) => option.help(format!("{}{}", first.to_uppercase(), letters.as_str())),
+        None => option,
+    }
 }
 
 /// Number of hosts.

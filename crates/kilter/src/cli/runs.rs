@@ -92,10 +92,10 @@ pub(crate) struct ApplyArgs {
     #[arg(long, value_name = "HOW", default_value = "keep", help_heading = HOW)]
     pub(crate) released: Released,
     /// Undo all changes unless `kilter confirm` keeps them within this time after the apply, such as 60s or 10m; also
-    /// if the terminal, the connection or the machine does not survive the changes
+    /// if the terminal or the connection ends, or the machine reboots
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "noop", help_heading = HOW)]
     pub(crate) confirm_within: Option<std::time::Duration>,
-    /// Confirm by a command of /bin/sh instead: it is repeated until it succeeds [default time: 60s]
+    /// Confirm when this command of /bin/sh succeeds. kilter runs it every second [default time: 60s]
     #[arg(long, value_name = "COMMAND", conflicts_with = "noop", help_heading = HOW)]
     pub(crate) health: Option<String>,
     /// Begin only in this window, such as "Mon..Fri 22:00-04:00 Europe/Berlin", and exit with 7 otherwise; repeatable.

@@ -51,6 +51,12 @@ fn every_command_shows_examples() {
 }
 
 #[test]
+fn help_of_resume_names_no_other_option_as_condition() {
+    let help = Place::new().run(&["rollout", "resume", "--help"]).stdout;
+    assert!(help.contains("Apply without a question") && !help.contains("With --on:"), "{help}");
+}
+
+#[test]
 fn every_shell_and_manual_page_can_be_made() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -28,7 +28,7 @@ pub(super) fn output(session: &Session, path: &Path, facts: &Gathered, timeout: 
     let shown = path.display();
     let absolute = std::path::absolute(path).map_err(|error| format!("cannot run {shown}: {error}"))?;
     let facts = to_json(&Value::Hash(std::sync::Arc::new(facts.live().all())));
-    let mut invocation = invocation(absolute, timeout).trusted(&session.trust);
+    let mut invocation = invocation(session, absolute, timeout);
     invocation.stdin = Some(format!("{facts}\n").into_bytes());
     invocation.stdout = Capture::AtMost(MAX_MANIFEST_BYTES);
     invocation.stderr = Capture::Last(COMPLAINT);
@@ -39,9 +39,9 @@ pub(super) fn output(session: &Session, path: &Path, facts: &Gathered, timeout: 
     String::from_utf8(bytes).map_err(|error| super::not_text(&name, error.as_bytes(), error.utf8_error().valid_up_to()))
 }
 
-/// Returns a program in the documented environment, with `HOME`.
-pub(super) fn invocation(program: impl AsRef<OsStr>, timeout: Duration) -> Invocation {
-    let mut invocation = Invocation::new(program.as_ref());
+/// Returns a program in the documented environment, with `HOME`. As root, another user cannot have changed it.
+pub(super) fn invocation(session: &Session, program: impl AsRef<OsStr>, timeout: Duration) -> Invocation {
+    let mut invocation = Invocation::new(program.as_ref()).trusted(&session.trust);
     invocation.env.extend(std::env::var_os("HOME").map(|home| ("HOME".into(), home)));
     invocation.deadline = Some(timeout);
     invocation

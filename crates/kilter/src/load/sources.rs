@@ -475,7 +475,7 @@ impl SecretsFrom<'_> {
         let opened = trust::open_as(&self.session.trust, "", &file)?;
         let content = super::bounded(&file, &opened, LARGEST_ENCRYPTED as u64)?;
         let program = program_name(secret.program);
-        let mut invocation = executable::invocation(program, self.timeout);
+        let mut invocation = executable::invocation(self.session, program, self.timeout);
         invocation.args = match secret.program {
             EncryptionProgram::Age => {
                 let identity = secret.option.as_deref().map(PathBuf::from).or_else(paths::age_identity);
@@ -500,7 +500,7 @@ impl SecretsFrom<'_> {
     /// Returns the output of a command. Its error output is discarded, because it may contain the secret.
     fn output(&self, argv: &[EcoString]) -> Result<Vec<u8>, String> {
         let (program, args) = argv.split_first().ok_or("the command is empty")?;
-        let mut invocation = executable::invocation(program.as_str(), self.timeout);
+        let mut invocation = executable::invocation(self.session, program.as_str(), self.timeout);
         invocation.args = args.iter().map(|arg| arg.as_str().into()).collect();
         invocation.stdout = Capture::AtMost(LARGEST_SECRET);
         executable::run(self.session, "secret", &invocation).map(|finished| finished.stdout.bytes)

@@ -141,6 +141,28 @@ fn a_secret_is_not_read_through_another_users_link() {
 }
 
 #[test]
+fn program_of_another_user_does_not_run_for_a_secret() {
+    let place = place();
+    program(&place, "shared/secret");
+    mode(&place, "shared", 0o755);
+    let path = place.path().display().to_string();
+    let manifest = "resources: { 'file[DIR/new]': { content: { sensitive: { command: [DIR/shared/secret] } } } }\n";
+    place.file("m.yaml", manifest.replace("DIR", &path));
+    assert_eq!(place.run(&["plan", "m.yaml"]).code, 2);
+    assert!(has_run(&place));
+    give(&place, "shared/secret");
+    for command in ["check", "plan", "apply"] {
+        let ended = place.run(&[command, "m.yaml"]);
+        let expected = "error: cannot fetch the secret: `DIR/shared/secret` was not started: not used by root: it belongs \
+                        to user 4711";
+        assert!(ended.code == 1 && ended.stderr.starts_with(expected), "{command}: {ended:?}");
+        assert!(!has_run(&place), "{command}");
+    }
+    assert_eq!(place.run(&["--trust", "shared", "plan", "m.yaml"]).code, 2);
+    assert!(has_run(&place));
+}
+
+#[test]
 fn script_behind_link_in_writable_directory_is_not_run() {
     let place = place();
     for directory in ["providers", "real"] {

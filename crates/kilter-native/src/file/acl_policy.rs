@@ -65,6 +65,9 @@ pub(super) enum XattrChange {
 }
 
 impl AclPolicy {
+    /// No list.
+    pub(super) const NONE: AclPolicy = AclPolicy::Exact { access: Vec::new(), default: Vec::new() };
+
     /// Reads the declaration for an existing file.
     pub(super) fn of(spec: &Spec<'_>, accounts: &Ids) -> Result<AclPolicy, FileError> {
         if spec.acl.is_none() && !spec.restricts_access() {
@@ -199,8 +202,18 @@ impl AclPolicy {
         let is_acl = |change: &XattrChange| !matches!(change, XattrChange::Remove(CAPABILITIES));
         let capabilities = changes.iter().any(|change| !is_acl(change));
         let sets_mask = matches!(self, AclPolicy::Exact { access, .. } if !access.is_empty());
+        let removes = |name| {
+            let is_access = |change: &XattrChange| matches!(change, XattrChange::RemoveAccess { .. }) && name == ACL;
+            let is_of = |change: &XattrChange| matches!(change, XattrChange::Remove(removed) if *removed == name);
+            changes.iter().any(|change| is_access(change) || is_of(change))
+        };
+        let entries = match self {
+            // The other list stays.
+            AclPolicy::NoForeign => [ACL, DEFAULT_ACL].map(|name| removes(name).then_some(name)),
+            _ => [Some(ACL), Some(DEFAULT_ACL)],
+        };
         let acl = match changes.iter().any(is_acl) {
-            true => Some(shown(accounts, &file, looked.kind, sets_mask).map_err(failed)?),
+            true => Some(entries_of(accounts, &file, looked.kind, sets_mask, entries).map_err(failed)?),
             false => None,
         };
         let is = looked.stat.st_mode & mode::ALL;
@@ -268,10 +281,21 @@ pub(super) fn value_of(entries: &[EcoString]) -> Value {
 /// Returns the entries of a file as `acl` shows them: named entries of the access list, and a directory's entries
 /// for new files. With `with_mask`, also a mask that is not the union of the entries.
 pub(super) fn shown(accounts: &Ids, file: &Xattrs<'_>, kind: Kind, with_mask: bool) -> Result<Vec<EcoString>, Errno> {
-    let read = |name| match file.value(name) {
-        Ok(list) => Ok(decode(&list).unwrap_or_default()),
-        Err(Errno::NODATA | Errno::NOTSUP) => Ok(Vec::new()),
-        Err(errno) => Err(errno),
+    entries_of(accounts, file, kind, with_mask, [Some(ACL), Some(DEFAULT_ACL)])
+}
+
+/// Returns the entries of some lists of a file.
+fn entries_of(
+    accounts: &Ids,
+    file: &Xattrs<'_>,
+    kind: Kind,
+    with_mask: bool,
+    lists: [Option<&str>; 2],
+) -> Result<Vec<EcoString>, Errno> {
+    let read = |name: &str| match lists.contains(&Some(name)).then(|| file.value(name)) {
+        Some(Ok(list)) => Ok(decode(&list).unwrap_or_default()),
+        None | Some(Err(Errno::NODATA | Errno::NOTSUP)) => Ok(Vec::new()),
+        Some(Err(errno)) => Err(errno),
     };
     let access = read(ACL)?;
     let mask = permissions_of(&access, MASK);
@@ -468,6 +492,12 @@ impl<'a> Xattrs<'a> {
             Some(path) => getxattr(&**path, name, buffer),
             None => fgetxattr(self.fd, name, buffer),
         })
+    }
+
+    /// Removes the lists that a new entry has inherited from its directory.
+    pub(super) fn remove_inherited(&self, kind: Kind) -> Result<(), Errno> {
+        let lists = [XattrChange::Remove(ACL), XattrChange::Remove(DEFAULT_ACL)];
+        self.apply_all(if kind == Kind::Directory { &lists } else { &lists[..1] })
     }
 
     /// Makes the changes.

@@ -143,7 +143,7 @@ pub(crate) fn create_private(path: &str, owner: FileOwner) -> Result<(), AtomicR
     }
     let private = StagingDir::new(&parent, leaf)?;
     let made = private.make()?;
-    match private.place(&made, owner.with_mode(0o700), &AclPolicy::Keep) {
+    match private.place(&made, owner.with_mode(0o700), &AclPolicy::NoForeign) {
         Ok(()) | Err(FileError::Appeared(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -259,7 +259,8 @@ impl AtomicRewrite {
             (None, None) => Ownership { bits: Some(new_mode), ..Ownership::default() },
         };
         let _recorded = record(cx.var_dir(), &parent.fd);
-        let staged = stage(parent, leaf, &Data::Bytes(bytes), wanted, self.old.as_ref(), &AclPolicy::Keep)?;
+        let policy = if self.old.is_some() { AclPolicy::Keep } else { AclPolicy::NoForeign };
+        let staged = stage(parent, leaf, &Data::Bytes(bytes), wanted, self.old.as_ref(), &policy)?;
         for command in precautions.commands {
             let is_secret = precautions.is_secret || command.holds_sensitive();
             let told = if is_secret { ReportedPart::Ending } else { ReportedPart::Output };

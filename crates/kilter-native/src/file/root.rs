@@ -6,7 +6,7 @@ use kilter_model::Change;
 use rustix::fs::{Stat, symlinkat};
 use rustix::io::Errno;
 
-use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs, manages_access, own_bits, without_list};
+use super::acl_policy::{AclPolicy, FinalOwnership, XattrChange, Xattrs, manages_access, own_bits, without_list};
 use super::apply::{FileBatch, clear_setid};
 use super::copy::Source;
 use super::error::FileError;
@@ -188,13 +188,13 @@ pub(super) fn adjust(batch: &FileBatch<'_>, site: &ChangeTarget<'_>, source: Opt
     let mut wanted = ownership(batch, site.spec, old.kind, old.stat.st_mode, Some(&old.stat), source)?;
     let policy = AclPolicy::of(site.spec, batch.around.accounts)?;
     if manages_access(site.spec, old.kind) {
-        let current = bits_of(old, site.spec, &policy, &site.parent.join(site.leaf))?;
+        let (current, _) = bits_of(old, site.spec, &policy, &site.parent.join(site.leaf))?;
         let moves = wanted.moves(&old.stat);
         wanted = ownership(batch, site.spec, old.kind, current, Some(&old.stat), source)?;
         wanted.bits = wanted.bits.or(Some(if moves { mode::disarmed(current, old.kind) } else { current }));
         wanted = wanted.masked(site.spec, old.kind);
     } else if matches!(site.spec.mode(), Some(mode::DeclaredMode::Symbolic(_))) && source.is_none() {
-        let current = bits_of(old, site.spec, &policy, &site.parent.join(site.leaf))?;
+        let (current, _) = bits_of(old, site.spec, &policy, &site.parent.join(site.leaf))?;
         let bits_with_list = wanted.bits;
         wanted = ownership(batch, site.spec, old.kind, current, Some(&old.stat), source)?;
         wanted.bits_with_list = bits_with_list;
@@ -216,13 +216,14 @@ fn write(
     let kept = old.as_ref().filter(|old| old.kind == Kind::File);
     let is_secret = spec.content.is_some_and(kilter_model::Value::holds_sensitive);
     let new = if is_secret { 0o600 } else { 0o644 };
-    let policy = match kept {
-        Some(_) => AclPolicy::of(spec, batch.around.accounts)?,
-        None => AclPolicy::for_new(spec, batch.around.accounts)?,
-    };
-    let current = match kept {
-        Some(old) => bits_of(old, spec, &policy, &parent.join(leaf))?,
-        None => new,
+    let (current, policy) = match kept {
+        Some(old) => {
+            let policy = AclPolicy::of(spec, batch.around.accounts)?;
+            let (current, is_foreign) = bits_of(old, spec, &policy, &parent.join(leaf))?;
+            // With the lower mask of the new mode, the list would no longer be foreign.
+            (current, if is_foreign { AclPolicy::NONE } else { policy })
+        }
+        None => (new, AclPolicy::for_new(spec, batch.around.accounts)?),
     };
     let mut wanted = ownership(batch, spec, Kind::File, current, kept.map(|kept| &kept.stat), source)?;
     // A new owner gets the setuid bits of the old owner only if they are declared.
@@ -262,21 +263,24 @@ fn write(
 }
 
 /// Returns the present mode without permissions that come only from the mask of an access list that will be dropped
-/// or set.
-fn bits_of(old: &OpenedPath, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Result<u32, FileError> {
+/// or set, and true if the list is foreign.
+fn bits_of(old: &OpenedPath, spec: &Spec<'_>, policy: &AclPolicy, path: &str) -> Result<(u32, bool), FileError> {
     let bits = old.stat.st_mode & mode::ALL;
     // A numeric mode does not depend on the present mode.
     if matches!(spec.mode(), Some(mode::DeclaredMode::Exact(_))) {
-        return Ok(bits);
+        return Ok((bits, false));
     }
     if manages_access(spec, old.kind) {
-        return own_bits(old).map_err(|errno| FileError::io("read the access list of", path, errno));
+        let own = own_bits(old).map_err(|errno| FileError::io("read the access list of", path, errno))?;
+        return Ok((own, false));
     }
     let with_list = spec.bits(bits, old.kind).unwrap_or(bits);
     let after = FinalOwnership::new(old.stat.st_uid, old.stat.st_gid, with_list);
     let changes = policy.changes(&Xattrs::of(old), old.kind, after);
     let changes = changes.map_err(|errno| FileError::io("read the access list of", path, errno))?;
-    Ok(without_list(&changes, bits))
+    let is_removed = |change: &XattrChange| matches!(change, XattrChange::RemoveAccess { .. });
+    let is_foreign = *policy == AclPolicy::NoForeign && changes.iter().any(is_removed);
+    Ok((without_list(&changes, bits), is_foreign))
 }
 
 fn make_directory(

@@ -161,7 +161,7 @@ pub(super) fn create(
         let path = parent.join(leaf);
         fill(&fd, data, &path)?;
         let after = own(&fd, wanted, &path)?;
-        set_list(&fd, policy, after, &path)?;
+        set_list(&fd, policy, after, &path, None)?;
         finish(&fd, data, after.bits, &path)?;
         match name(&fd, parent, leaf) {
             Ok(()) => return Ok(true),
@@ -208,7 +208,7 @@ pub(super) fn stage(
         Some(old) => replace(parent, leaf, &path, old, &fd, after.bits, policy)?,
         None => NotKept::default(),
     };
-    set_list(&fd, policy, after, &path)?;
+    set_list(&fd, policy, after, &path, old)?;
     finish(&fd, data, after.bits, &path)?;
     Ok(Staged { temporary, fd, not_kept })
 }
@@ -261,11 +261,19 @@ fn has_room(fd: &OwnedFd, size: u64) -> Result<(), Errno> {
     if size > found.f_bfree.saturating_mul(found.f_frsize) { Err(Errno::NOSPC) } else { Ok(()) }
 }
 
-/// Removes an inherited access list from the new file, or sets the declared one.
-fn set_list(fd: &OwnedFd, policy: &AclPolicy, after: FinalOwnership, path: &str) -> Result<(), FileError> {
+/// Removes an access list that a new file has inherited, or a foreign one of the old file, or sets the declared one.
+fn set_list(
+    fd: &OwnedFd,
+    policy: &AclPolicy,
+    after: FinalOwnership,
+    path: &str,
+    old: Option<&OpenedPath>,
+) -> Result<(), FileError> {
     let file = Xattrs::open(fd);
-    let changes = policy.changes(&file, Kind::File, after);
-    let set = changes.and_then(|changes| file.apply_all(&changes));
+    let set = match policy {
+        AclPolicy::NoForeign if old.is_none() => file.remove_inherited(Kind::File),
+        _ => policy.changes(&file, Kind::File, after).and_then(|changes| file.apply_all(&changes)),
+    };
     set.map_err(|errno| FileError::io("set the access list of", path, errno))
 }
 

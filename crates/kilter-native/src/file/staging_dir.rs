@@ -6,7 +6,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, fchmod, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-use super::acl_policy::AclPolicy;
+use super::acl_policy::{AclPolicy, Xattrs};
 use super::error::FileError;
 use super::kind::Kind;
 use super::open::{LIST, Parent};
@@ -54,6 +54,10 @@ impl<'a> StagingDir<'a> {
     /// Sets owner and mode of the directory, and moves it to its final name, which must be free.
     pub(super) fn place(self, made: &OpenedPath, wanted: Ownership, policy: &AclPolicy) -> Result<(), FileError> {
         let path = || self.parent.join(self.leaf);
+        if *policy == AclPolicy::NoForeign {
+            let removed = Xattrs::of(made).remove_inherited(Kind::Directory);
+            removed.map_err(|errno| FileError::io("set the access list of", path(), errno))?;
+        }
         settle(&self.inside, self.leaf, made, wanted, policy)?;
         let rename = || rename_new(&self.inside.fd, self.leaf, &self.parent.fd, self.leaf);
         let renamed = match (rename(), wanted.bits) {

@@ -91,6 +91,35 @@ fn removed_list_is_reported_with_its_entries() {
 }
 
 #[test]
+fn reported_list_is_removed_although_the_new_mode_would_limit_it() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    prepared(&path, "bait", EVE);
+    set_access_list(&path, &[(1, 6, NO_ID), (2, 6, 4711), (4, 4, NO_ID), (0x10, 6, NO_ID), (0x20, 4, NO_ID)]);
+    let declared = file(&path, [("content", text("new"))]);
+    assert!(told(&plan(&declared)).contains(&"acl".to_owned()));
+    converge(&declared);
+    assert!(!has(&path, "system.posix_acl_access"));
+    assert_eq!(crate::harness::mode(&path), 0o644);
+}
+
+#[test]
+fn report_names_only_the_list_that_is_removed() {
+    let home = shared_directory();
+    let path = home.path().join("x");
+    fs::create_dir(&path).unwrap();
+    set_access_list(&path, &list_for_eve(7, 5, 5));
+    set_mode(&path, 0o755);
+    rustix::fs::setxattr(&path, "system.posix_acl_default", &default_list_for_eve(), XattrFlags::empty()).unwrap();
+    let declared = file(&path, [("ensure", text("directory")), ("mode", text("0755"))]);
+    let planned = plan(&declared);
+    let message = planned[0].message.as_deref().unwrap();
+    assert!(message.starts_with("default:") && !message.contains(", user:"), "{message}");
+    converge(&declared);
+    assert!(has(&path, "system.posix_acl_access") && !has(&path, "system.posix_acl_default"));
+}
+
+#[test]
 fn list_that_gives_no_more_than_the_mode_is_left_alone() {
     let home = shared_directory();
     let path = home.path().join("x");
@@ -187,6 +216,23 @@ fn directory_of_another_user_does_not_open_files_made_in_it() {
     prepare();
     converge(&file(path.join("kept"), [("content", text("")), ("mode", text("0640")), ("acl", text("keep"))]));
     assert!(eve_reads(&path.join("kept")), "that was declared");
+}
+
+#[test]
+fn new_entries_inherit_no_list_whatever_their_mode_is() {
+    let home = shared_directory();
+    let own = home.path().join("own");
+    fs::create_dir(&own).unwrap();
+    rustix::fs::setxattr(&own, "system.posix_acl_default", &default_list_for_eve(), XattrFlags::empty()).unwrap();
+    chown(&own, Some(EVE), Some(EVE)).unwrap();
+    for mode in ["0600", "0640", "0644"] {
+        let path = own.join(mode);
+        converge(&file(&path, [("content", text("new")), ("mode", text(mode))]));
+        assert!(!has(&path, "system.posix_acl_access"), "{mode}");
+    }
+    let below = own.join("below");
+    converge(&file(&below, [("ensure", text("directory"))]));
+    assert!(!has(&below, "system.posix_acl_access") && !has(&below, "system.posix_acl_default"));
 }
 
 #[test]

@@ -32,9 +32,9 @@ again if one of them differs. It never removes files that the archive does not h
 `extract_path`, or below `creates` if that is declared, come after the archive.
 
 The files belong to `user` and `group`, not to the owners in the archive. They get the modes in the archive without \
-setuid, setgid and sticky bits and without write access for others. kilter refuses an archive with absolute paths, \
-`..`, devices, FIFOs, sparse files, or links that leave the directory, and writes through no link. An archive has at \
-most 1,000,000 members and 16 GiB.
+setuid, setgid and sticky bits and without write access for others, and inherit no access list. A list that gives \
+more than the mode is a difference. kilter refuses an archive with absolute paths, `..`, devices, FIFOs, sparse files, \
+or links that leave the directory, and writes through no link. An archive has at most 1,000,000 members and 16 GiB.
 
 **Zip.** Members may be stored or deflated. kilter refuses encrypted members, other compression methods, two members \
 of one name, and the extension for more than 4 GiB or 65,534 members (zip64). Members without a mode of Unix get the \

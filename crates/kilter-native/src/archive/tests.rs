@@ -124,6 +124,42 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
+/// Sets an access list that gives user 4711 all rights, as far as the mask permits them.
+fn open_to_stranger(path: &Path, name: &str) {
+    use kilter_process::acl::{AclEntry, GROUP_OBJ, MASK, NO_ID, OTHER, USER, USER_OBJ, encode};
+    let entries = [(USER_OBJ, 7, NO_ID), (USER, 7, 4711), (GROUP_OBJ, 5, NO_ID), (MASK, 7, NO_ID), (OTHER, 0, NO_ID)];
+    let list: Vec<_> = entries.iter().map(|&(tag, permissions, id)| AclEntry { tag, permissions, id }).collect();
+    rustix::fs::setxattr(path, name, &encode(&list), rustix::fs::XattrFlags::empty()).unwrap();
+}
+
+fn has_list(path: &Path) -> bool {
+    ["access", "default"]
+        .iter()
+        .any(|which| rustix::fs::getxattr(path, format!("system.posix_acl_{which}"), &mut [0_u8; 256][..]).is_ok())
+}
+
+#[test]
+fn members_have_no_access_lists_of_another_user() {
+    let members = [
+        (EntryType::Directory, "d/", "", 0o750, ""),
+        (FILE, "d/secret", "", 0o640, "s"),
+        (FILE, "other", "", 0o600, ""),
+    ];
+    let bench = ArchiveBench::new(&tarball(&members));
+    let should = bench.should(&[]);
+    let all = || [bench.to("d"), bench.to("d/secret"), bench.to("other")];
+    open_to_stranger(&bench.to(""), "system.posix_acl_default");
+    bench.converge(&should);
+    assert!(all().iter().all(|path| !has_list(path)), "a new member inherits no list");
+    for path in [bench.to("d"), bench.to("d/secret")] {
+        let mode = mode(&path);
+        open_to_stranger(&path, "system.posix_acl_access");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        bench.converge(&should);
+        assert!(!has_list(&path), "{}", path.display());
+    }
+}
+
 #[test]
 fn archive_is_unpacked_and_damages_are_repaired() {
     let bench = ArchiveBench::new(&tool());

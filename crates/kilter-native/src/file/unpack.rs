@@ -14,6 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::acl_policy::{AclPolicy, FinalOwnership, Xattrs};
 use super::content;
 use super::copy::Source;
 use super::error::FileError;
@@ -112,10 +113,11 @@ impl UnpackDirectory {
         if owner.is_some_and(|owner| owner != (found.stat.st_uid, found.stat.st_gid)) {
             return Ok(false);
         }
-        let has_mode = |mode: u32| found.stat.st_mode & 0o7777 == mode;
         let failed = |errno| text(FileError::io("read", &shown, errno));
+        let mode = member.mode;
+        let has_mode = found.stat.st_mode & 0o7777 == mode && !has_foreign_list(&found, mode).map_err(failed)?;
         match &mut member.node {
-            ArchiveNode::Directory => Ok(found.kind == Kind::Directory && has_mode(member.mode)),
+            ArchiveNode::Directory => Ok(found.kind == Kind::Directory && has_mode),
             ArchiveNode::Link(target) => {
                 if found.kind != Kind::Link {
                     return Ok(false);
@@ -123,9 +125,7 @@ impl UnpackDirectory {
                 let is = readlinkat(&found.fd, c"", Vec::new()).map_err(failed)?;
                 Ok(is.to_bytes() == *target)
             }
-            ArchiveNode::File(_) | ArchiveNode::Copy(_) if found.kind != Kind::File || !has_mode(member.mode) => {
-                Ok(false)
-            }
+            ArchiveNode::File(_) | ArchiveNode::Copy(_) if found.kind != Kind::File || !has_mode => Ok(false),
             ArchiveNode::File(reader) => {
                 if found.size() != member.size {
                     return Ok(false);
@@ -255,17 +255,28 @@ impl UnpackDirectory {
         let (below, leaf) = entry::split(path);
         let parent = self.parent(below)?.ok_or_else(|| FileError::io("open", &shown, Errno::NOTDIR))?;
         let failed = |errno| FileError::io("create", &shown, errno);
-        match mkdirat(&parent.fd, leaf, Mode::from_raw_mode(0o700)) {
-            Ok(()) | Err(Errno::EXIST) => {}
+        let is_new = match mkdirat(&parent.fd, leaf, Mode::from_raw_mode(0o700)) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
             Err(errno) => return Err(failed(errno)),
-        }
+        };
         // Fails for another kind of file, and for a link.
         let made = openat(&parent.fd, leaf, LIST, Mode::empty()).map_err(failed)?;
         let found: OpenedPath = look_at(&parent.fd, leaf, &shown)?.ok_or_else(|| failed(Errno::NOENT))?;
         if let Some((uid, gid)) = owner.filter(|owner| *owner != (found.stat.st_uid, found.stat.st_gid)) {
             ownership::chown(&made, Some(uid), Some(gid)).map_err(failed)?;
         }
-        fchmod(&made, Mode::from_raw_mode(mode)).map_err(failed)
+        let lists = Xattrs::open(&made);
+        let removed = match is_new {
+            true => lists.remove_inherited(Kind::Directory),
+            false => {
+                let (uid, gid) = owner.unwrap_or((found.stat.st_uid, found.stat.st_gid));
+                let after = FinalOwnership::new(uid, gid, mode);
+                let changes = AclPolicy::NoForeign.changes(&lists, Kind::Directory, after);
+                changes.and_then(|changes| lists.apply_all(&changes))
+            }
+        };
+        removed.and_then(|()| fchmod(&made, Mode::from_raw_mode(mode))).map_err(failed)
     }
 }
 
@@ -297,7 +308,14 @@ fn make_file(
     if let Some((uid, gid)) = owner {
         fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
     }
+    Xattrs::open(&file).remove_inherited(Kind::File)?;
     Ok(fchmod(&file, Mode::from_raw_mode(mode))?)
+}
+
+/// Returns true if an access list of an installed member gives more than its mode.
+fn has_foreign_list(found: &OpenedPath, mode: u32) -> Result<bool, Errno> {
+    let after = FinalOwnership::new(found.stat.st_uid, found.stat.st_gid, mode);
+    Ok(!AclPolicy::NoForeign.changes(&Xattrs::of(found), found.kind, after)?.is_empty())
 }
 
 /// Returns true if two readers have the same rest.

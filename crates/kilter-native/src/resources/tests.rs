@@ -173,6 +173,22 @@ fn keys_of_system_users_stay_and_root_is_never_locked_out() {
 }
 
 #[test]
+fn keys_with_the_same_comment_are_removed_too() {
+    let bench = PurgeBench::new(&[]);
+    let home = bench.fake.root.path().join("home/alice");
+    std::fs::create_dir_all(home.join(".ssh")).unwrap();
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHB5dGhvbiBpcyBmdW4gYW5kIHNvIGlzIHJ1c3QhISEh same\n";
+    std::fs::write(home.join(".ssh/authorized_keys"), key.repeat(2)).unwrap();
+    for path in ["", ".ssh", ".ssh/authorized_keys"] {
+        std::os::unix::fs::chown(home.join(path), Some(1000), Some(1000)).unwrap();
+    }
+    bench.fake.write("passwd", &format!("alice:x:1000:1000::{}:/bin/sh\n", home.display()));
+    assert_eq!(bench.strays("ssh_authorized_key", &[]), ["ssh_authorized_key[alice:same]"]);
+    assert_eq!(bench.set("ssh_authorized_key", Mode::Apply), Outcome::done());
+    assert_eq!(bench.strays("ssh_authorized_key", &[]), [""; 0]);
+}
+
+#[test]
 fn only_undeclared_services_of_the_administrator_are_stopped() {
     let mut bench = PurgeBench::new(&[]);
     let directory = bench.fake.root.path().join("etc/systemd/system");

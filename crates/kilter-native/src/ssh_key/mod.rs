@@ -59,8 +59,8 @@ impl SshAuthorizedKeyProvider {
     }
 
     /// Reads the files of all users. Only root can read those of others. If several users share a home, the first one
-    /// has the keys.
-    fn read_all(&self, cx: &Context<'_>) -> Result<UserFiles<KeyFile>, EcoString> {
+    /// has the keys. Logs files that cannot be read with the given level.
+    fn read_all(&self, cx: &Context<'_>, level: Level) -> Result<UserFiles<KeyFile>, EcoString> {
         let users = self.accounts.users().map_err(|error| error.message)?;
         let own = self.own()?;
         let is_root = rustix::process::geteuid().is_root();
@@ -69,7 +69,7 @@ impl SshAuthorizedKeyProvider {
         let read = |row: &UserRow| {
             let file = KeyFile::read(row);
             if let Err(why) = &file {
-                cx.log(Level::Info, "ssh_authorized_key", "", &format!("{}: {why}", row.name));
+                cx.log(level, "ssh_authorized_key", "", &format!("{}: {why}", row.name));
             }
             (row.name.clone(), file)
         };
@@ -231,13 +231,17 @@ impl Provider for SshAuthorizedKeyProvider {
     crate::builtin::describe!("ssh_authorized_key", "ssh_authorized_key", schema, [relations, predict, watch]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
-        let mut files = self.read_all(cx).map_err(ProviderError::new)?;
+        // A list without the keys of such a file looks complete.
+        let level = if matches!(query, Query::All) { Level::Warning } else { Level::Info };
+        let mut files = self.read_all(cx, level).map_err(ProviderError::new)?;
         match query {
             Query::All => {
                 let titles = files.titles(&self.accounts, cx).map_err(ProviderError::new)?;
                 let mut states = Vec::with_capacity(titles.len());
                 for (title, user) in titles {
-                    let should = Attributes::from_iter([("user", user)]);
+                    // The removal of a name applies to all keys with this name, so that several of them are one
+                    // resource here. No user can hide the keys of others by them.
+                    let should = Attributes::from_iter([("ensure", "absent".into()), ("user", user)]);
                     match self.state(cx, &mut files, &title, Some(&should)) {
                         Ok(state) => states.push(state),
                         Err(why) => states.push(State { unreadable: Some(why), ..State::absent(title) }),
@@ -262,7 +266,7 @@ impl Provider for SshAuthorizedKeyProvider {
             return crate::builtin::previews(changes, |change| self.preview(cx, change));
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let users = match self.read_all(cx) {
+        let users = match self.read_all(cx, Level::Info) {
             Ok(mut files) => changes.iter().map(|change| self.users(cx, &mut files, change)).collect(),
             Err(why) => changes.iter().map(|_| Err(why.clone())).collect(),
         };

@@ -34,7 +34,7 @@ comment. If kilter cannot read the file of a user, a key that it finds nowhere e
 
 The name may contain the user instead of `user`: `alice:me@laptop`. If a comment itself begins with the name of a user \
 and a colon, always put its user before it: `root:backup:deploy`. kilter ignores keys without a comment, except to \
-remove a `key`.
+remove a `key`. If a user has several keys with the same comment, a list has the first of them.
 
 **Automatic edges.** The resource runs after its user, and after declared files at and above its path.";
 

@@ -299,3 +299,13 @@ fn preview_predicts_missing_users_and_attributes() {
     let failed = bench.provider.set(&Context::empty(), &[change], Mode::Preview).remove(0).failure;
     assert!(failed.unwrap().contains("a new key needs"));
 }
+
+#[test]
+fn keys_with_the_same_comment_are_listed_once_and_removed_together() {
+    let bench = SshKeyBench::new();
+    bench.write("eve", format!("ssh-ed25519 {ONE} same\nssh-ed25519 {TWO} same\n"));
+    bench.write("ada", format!("ssh-ed25519 {THREE} work\n"));
+    assert_eq!(bench.names(), ["work", "eve:same"]);
+    bench.converges("eve:same", &absent(&[]));
+    assert_eq!(bench.names(), ["work"]);
+}

@@ -1,4 +1,4 @@
-//! Writing a file that the command line names: a plan or a report. It is written relative to an opened directory and
+//! Writing a file that the command line names: a plan, a report or a first manifest. It is written relative to an opened directory and
 //! through no link that another user could have made.
 
 use std::fs::File;
@@ -55,6 +55,22 @@ pub(crate) fn write(path: &Path, text: &str, mode: FileMode) -> Result<(), Strin
         (FileMode::Private, _) | (FileMode::KeptOrPrivate, None) => Mode::RUSR | Mode::WUSR,
     };
     target.replace(text, mode).map_err(|error| error.to_string())
+}
+
+/// Creates a file that does not exist yet, readable by all users.
+///
+/// # Errors
+/// The reason of the failure.
+pub(crate) fn create(path: &Path, text: &str) -> Result<(), String> {
+    let target = OutputFile::find(path)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+    let mut file = File::from(openat(&target.directory, &target.name, flags, mode).map_err(io)?);
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| {
+        // A half-written manifest would declare less.
+        let _ = unlinkat(&target.directory, &target.name, AtFlags::empty());
+        error.to_string()
+    })
 }
 
 /// Checks that a file can be written, as far as this is known before.

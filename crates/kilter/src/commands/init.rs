@@ -2,10 +2,8 @@
 
 mod distribution;
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
 
 use ecow::EcoString;
 use kilter_model::{State, Value};
@@ -17,7 +15,7 @@ use crate::render::progress::PrintedLog;
 use crate::resources::{self, SecretHandling};
 use crate::session::Session;
 use crate::yaml::{Texts, Yaml};
-use crate::{output, providers, signals};
+use crate::{output, output_file, providers, signals};
 use distribution::Distribution;
 
 /// Maximum size in bytes of a file whose content becomes part of the manifest.
@@ -103,6 +101,8 @@ fn init(args: &InitArgs, session: &Session) -> Result<Exit, Exit> {
         let hint = "choose another file, or print the manifest without --output";
         return Err(output::fail_with(format_args!("{} exists, and init overwrites no file", path.display()), [hint]));
     }
+    let unwritable = |path: &Path, why: &str| output::fail(format_args!("cannot write {}: {why}", path.display()));
+    args.output.as_ref().map_or(Ok(()), |path| output_file::check(path).map_err(|why| unwritable(path, &why)))?;
     let mut draft =
         Draft { yaml: Yaml::new(Texts::Manifest), counts: Vec::new(), distribution: Distribution::default() };
     draft.head(session);
@@ -118,7 +118,7 @@ fn init(args: &InitArgs, session: &Session) -> Result<Exit, Exit> {
         text += "resources: {}\n";
     }
     let Some(path) = &args.output else { return Ok(output::data(&text)) };
-    write_new(path, &text).map_err(|error| output::fail(format_args!("cannot write {}: {error}", path.display())))?;
+    output_file::create(path, &text).map_err(|why| unwritable(path, &why))?;
     if !session.global.quiet {
         let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
         let counts = if counts.is_empty() { "no resources".to_owned() } else { counts.join(", ") };
@@ -237,13 +237,4 @@ fn readable(path: &Path) -> Result<(), String> {
         }
         () => Ok(()),
     }
-}
-
-/// Writes a file that does not exist yet.
-fn write_new(path: &PathBuf, text: &str) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).inspect_err(|_| {
-        // A half-written manifest would declare less.
-        let _ = std::fs::remove_file(path);
-    })
 }

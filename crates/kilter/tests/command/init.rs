@@ -31,3 +31,16 @@ fn defaults_are_left_out_and_every_manifest_is_valid() {
     let ended = place.run(&["init", "usr"]);
     assert!(ended.code == 1 && ended.stderr.contains("did you mean") && ended.stdout.is_empty(), "{ended:?}");
 }
+
+#[test]
+fn manifest_is_not_written_through_a_link_of_another_user() {
+    assert!(is_root(), "run this test as root: it makes a link of another user");
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("target")).unwrap();
+    std::os::unix::fs::symlink(place.path().join("target"), place.path().join("link")).unwrap();
+    std::os::unix::fs::lchown(place.path().join("link"), Some(65534), Some(65534)).unwrap();
+    let ended = place.run(&["init", "host", "-o", "link/site.yaml"]);
+    let expected = "error: cannot write link/site.yaml: link is a symbolic link of the user with uid 65534";
+    assert!(ended.code == 1 && ended.stderr.starts_with(expected), "{ended:?}");
+    assert!(!place.path().join("target/site.yaml").exists());
+}

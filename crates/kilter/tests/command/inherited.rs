@@ -92,4 +92,9 @@ fn control_characters_are_escaped_in_text_and_json() {
             assert!(ended.stdout.contains(r"x\u009b2J\u202e\u061c"), "{}", ended.stdout);
         }
     }
+    let new = place.path().join("b\u{202e}").display().to_string();
+    place.file("m.yaml", format!("resources: {{ \"file[{new}]\": {{ content: x }} }}\n"));
+    assert_eq!(place.run(&["apply", "m.yaml"]).code, 0);
+    let exported = place.run(&["history", "export"]).stdout;
+    assert!(exported.contains(r"b\u202e") && !exported.contains('\u{202e}'), "{exported:?}");
 }

@@ -11,6 +11,7 @@ use crate::cli::ExportFormat;
 use crate::exit::Exit;
 use crate::output;
 use crate::past::{refuse, time};
+use crate::visible::escaped;
 
 /// Columns of the format CSV.
 const COLUMNS: &str = "time,run,resource,status,corrective,attribute,entry,old,new,place\n";
@@ -24,7 +25,7 @@ pub(super) fn run(history: &History, filter: &Filter, format: ExportFormat) -> R
     let mut print = |event: HistoryEvent| {
         if !filter.is_narrow() || event.kind == EventKind::Outcome && filter.has_outcome(&event) {
             written = output::write(&match format {
-                ExportFormat::Jsonl => format!("{}\n", timeline::document(&event, None)),
+                ExportFormat::Jsonl => escaped(&format!("{}\n", timeline::document(&event, None))).into_owned(),
                 ExportFormat::Csv => rows(&event),
                 ExportFormat::Netstrings if event.kind == EventKind::Process => {
                     let messages = match process::is_own(&event) {

@@ -40,22 +40,41 @@ const SHARED: [(&str, &[&str]); 11] = [
     ),
 ];
 
-/// Types of kilter that Puppet does not have.
-const OWN: [&str; 14] = [
+/// Built-in types that Puppet does not have, or that Puppet's modules declare otherwise.
+const OWN: [&str; 33] = [
+    "alternatives",
+    "apt_repository",
+    "archive",
+    "augeas",
     "block",
+    "ca_certificate",
+    "container",
     "exported",
     "file_part",
+    "firewall",
+    "firewall_rule",
+    "hostname",
+    "image",
     "ini",
+    "kernel_module",
     "kv",
     "line",
+    "locale",
     "net",
     "noop",
+    "nspawn",
     "password",
+    "reboot",
+    "resources",
     "structured",
     "sysctl",
+    "systemd_timer",
     "test",
+    "tidy",
     "timer",
+    "timezone",
     "value",
+    "vcsrepo",
 ];
 
 /// Shared types that are actions and no states.
@@ -80,7 +99,7 @@ pub(crate) fn puppet(
 ) -> Result<String, String> {
     let type_name = schema.name.as_str();
     if OWN.contains(&type_name) {
-        return Err(format!("Puppet has no type `{type_name}`"));
+        return Err(format!("Puppet has no type `{type_name}` with these attributes"));
     }
     if ACTIONS.contains(&type_name) {
         return Err(format!("`{type_name}` is an action, which Puppet would repeat in each run"));

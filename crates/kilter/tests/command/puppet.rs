@@ -41,6 +41,20 @@ fn puppets(type_name: &str) -> Resources {
     read(&String::from_utf8(output.stdout).unwrap())
 }
 
+#[test]
+fn builtin_types_are_printed_with_puppets_attributes_or_refused() {
+    let place = Place::new();
+    let types: serde_json::Value = serde_json::from_str(&place.run(&["types", "--format", "json"]).stdout).unwrap();
+    let names: Vec<&str> = types.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(names.len() > 40, "{names:?}");
+    for name in names {
+        let ended = place.run(&["get", name, "--format", "puppet"]);
+        let is_refused = ended.code == 1 && ended.stdout.is_empty();
+        let has_no_type = ended.stdout.contains("does not come with Puppet");
+        assert!(is_refused || !has_no_type, "{name}: {ended:?}");
+    }
+}
+
 fn kilters(type_name: &str) -> Resources {
     let ended = Place::new().run(&["get", type_name, "--format", "puppet", "--show-sensitive"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));

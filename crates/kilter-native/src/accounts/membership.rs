@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, State, Value};
-use kilter_provider::{Context, Declared, ValidationError};
+use kilter_provider::{Context, Declared, Insync, ValidationError};
 
 use crate::value_text::texts;
 
@@ -69,6 +69,23 @@ fn left(
     let mut names = texts(should.get(attribute));
     names.retain(|name| agrees(name) && !exists(name));
     names
+}
+
+/// Compares memberships of which kilter removes none. The text of a difference has the memberships that stay.
+pub(crate) fn at_least(is: &State, should: &Attributes, attribute: &str, has_all: bool) -> Insync {
+    let found = texts(is.attributes.get(attribute));
+    let declared = should.get(attribute);
+    match has_all {
+        true => Insync::Same,
+        // Without present memberships, the default text is right. A secret must not be shown.
+        false if found.is_empty() || declared.is_some_and(Value::holds_sensitive) => Insync::Differs(None),
+        false => {
+            let mut after: Vec<EcoString> = found.iter().cloned().chain(texts(declared)).collect();
+            after.sort_unstable();
+            after.dedup();
+            Insync::Differs(Some(eco_format!("[{}] → [{}]", found.join(", "), after.join(", "))))
+        }
+    }
 }
 
 /// Reports memberships that another resource creates as present.

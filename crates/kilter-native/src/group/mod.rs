@@ -201,7 +201,7 @@ impl Provider for GroupProvider {
         }
         let has = texts(is.attributes.get("members"));
         let has_all = texts(should.get("members")).iter().all(|member| has.contains(member));
-        if has_all { Insync::Same } else { Insync::Differs(None) }
+        membership::at_least(is, should, "members", has_all)
     }
 }
 

@@ -262,6 +262,9 @@ impl Provider for UserProvider {
     fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
         let same = match (attribute, should.get(attribute)) {
             ("gid", Some(gid)) => self.gid_is(is, gid),
+            ("groups", Some(_)) if should.text("membership") != Some("inclusive") => {
+                return membership::at_least(is, should, "groups", self.groups_are(is, should));
+            }
             ("groups", Some(_)) => self.groups_are(is, should),
             // The tools remove a trailing slash, but not all at the same time.
             ("home", Some(home)) => bare(is.attributes.get("home")) == bare(Some(home)),

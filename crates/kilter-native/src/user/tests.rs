@@ -224,6 +224,19 @@ fn only_what_differs_is_changed() {
 }
 
 #[test]
+fn difference_shows_groups_that_stay() {
+    let (_fake, provider) = bench();
+    let message = |groups: Value, more: &[(&str, Value)]| {
+        let should = should(&provider, &[&[("groups", groups)], more].concat());
+        differences(&provider, "alice", &should).remove(0).message.map(String::from)
+    };
+    let groups = || Value::strings(["bob"]);
+    assert_eq!(message(groups(), &[]).as_deref(), Some("[adm, wheel] → [adm, bob, wheel]"));
+    assert_eq!(message(groups(), &[("membership", "inclusive".into())]), None);
+    assert_eq!(message(Value::sensitive(groups()), &[]), None);
+}
+
+#[test]
 fn equivalent_values_are_in_sync() {
     let (_fake, provider) = bench();
     for attributes in [

@@ -126,6 +126,14 @@ impl RunPreview {
         self.required(vertex).into_iter().find(|first| predicted.is_pending_before(*first, vertex))
     }
 
+    /// Returns a resource of a plan that a relation of the manifest puts before `vertex`, and that has a pending change.
+    pub(crate) fn declared_before(&self, vertex: ResourceId) -> Option<ResourceId> {
+        let (predicted, graph) = (self.predicted.as_ref()?, &self.prepared.graph);
+        let written = graph.incoming(vertex).iter().map(|id| graph.edge(*id));
+        let mut written = written.filter(|edge| matches!(edge.origin, Origin::Written { .. })).map(|edge| edge.from);
+        written.find(|first| predicted.is_pending_before(*first, vertex))
+    }
+
     fn required(&self, vertex: ResourceId) -> Vec<ResourceId> {
         self.related(vertex, [RelationKind::Require, RelationKind::Subscribe])
     }

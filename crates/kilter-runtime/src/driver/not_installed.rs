@@ -10,21 +10,26 @@ use crate::options::Mode;
 use crate::step::CallResult;
 
 impl Driver<'_, '_, '_, '_> {
-    /// Answers a check in a plan that may depend on software of an earlier resource, such as a package.
+    /// Answers a check in a plan that may depend on software of an earlier resource, such as a package or a file.
     ///
     /// The check needs a program of the provider, or a resource that the provider cannot create, such as a unit.
     pub(super) fn unknown_until_installed(&mut self, done: &CallResult) -> Option<CheckResult> {
         if self.options.mode != Mode::Noop {
             return None;
         }
-        let (why, required) = match &done.result {
-            Err(why) => (
-                self.environment.opened.refusal(self.prepared.provider_index(done.vertex)).filter(|it| it == why)?,
-                None,
-            ),
-            Ok(found) => (self.cannot_be_created(done, found)?, self.preview_context.required_before(done.vertex)),
+        let (vertex, context) = (done.vertex, &self.preview_context);
+        let (why, first) = match &done.result {
+            Err(why) => {
+                let refusal = self.environment.opened.refusal(self.prepared.provider_index(vertex));
+                // A file may be the program that the provider needs.
+                let first = context.pending_before(vertex).or_else(|| context.declared_before(vertex))?;
+                (refusal.filter(|refusal| refusal == why)?, first)
+            }
+            Ok(found) => {
+                let why = self.cannot_be_created(done, found)?;
+                (why, context.required_before(vertex).or_else(|| context.pending_before(vertex))?)
+            }
         };
-        let first = required.or_else(|| self.preview_context.pending_before(done.vertex))?;
         let first = self.prepared.resource(first).reference.clone();
         Some(self.state.unknown_as_a_whole(done.vertex, eco_format!("after {first} ({why})"), first))
     }

@@ -55,6 +55,27 @@ fn keeper() -> Place {
     place
 }
 
+#[test]
+fn provider_that_a_required_file_makes_suitable_is_unknown_in_a_plan() {
+    let place = Place::new();
+    let computed = KEEPER.replace("cat <<'END'", "is=false; [ -e ready ] && is=true\n  cat <<END");
+    script(&place, "keeper.prov", &computed.replace("{commands: [bash]}", "$is"));
+    let ready = place.path().join("providers/ready").display().to_string();
+    let manifest = |relation: &str| {
+        format!("resources:\n  file[{ready}]: {{ content: x }}\n  setting[a]: {{ value: x{relation} }}\n")
+    };
+    place.file("free.yaml", manifest(""));
+    let ended = place.run(&["-I", "providers", "plan", "free.yaml"]);
+    assert!(ended.code == 4 && ended.stdout.contains("✗ setting[a] failed"), "{ended:?}");
+    place.file("m.yaml", manifest(&format!(", require: 'file[{ready}]'")));
+    let ended = place.run(&["-I", "providers", "plan", "m.yaml"]);
+    let expected = "? setting[a] not known yet\n    known after file[DIR/providers/ready] (the provider `keeper` of \
+                    setting is not suitable here: its metadata says `false`)\n";
+    assert!(ended.code == 2 && ended.stdout.contains(expected), "{ended:?}");
+    let ended = place.run(&["-I", "providers", "apply", "m.yaml"]);
+    assert!(ended.code == 0 && ended.stdout.contains("2 resources: 2 changed"), "{ended:?}");
+}
+
 /// A line of a script that tells something: it cannot write a file while it reads.
 fn telling(what: &str, to: &std::net::TcpListener) -> String {
     format!("echo \"{what}\" >/dev/tcp/127.0.0.1/{}\n", to.local_addr().unwrap().port())

@@ -104,7 +104,7 @@ enum GuardAnswer {
     Yes(EcoString),
     /// It failed, or printed another output.
     No(EcoString),
-    /// It could not be started in a noop run. An earlier resource may create its user or install its program.
+    /// It could not be started in a noop run, and an earlier resource may create its user or install its program.
     NotYet(EcoString),
     /// Its confinement refused an operation, so that its answer does not count.
     Refused(EcoString),
@@ -159,7 +159,9 @@ fn answer(
     };
     let finished = match launch.run(guard, keep) {
         Ok(finished) => finished,
-        Err(why) if launch.cx.is_noop() => return Ok(GuardAnswer::NotYet(why)),
+        Err(why) if launch.cx.is_noop() && launch.cx.preview_context().may_change_before(launch.name) => {
+            return Ok(GuardAnswer::NotYet(why));
+        }
         Err(why) => return Err(unanswered(why)),
     };
     let secrets = SensitiveTexts::of(launch.should);

@@ -34,6 +34,9 @@ fn certain_failure_appears_in_plan() {
     fails(&place, "  file[DIR/home]: { content: x }\n", "DIR/home is a directory: `force: true`");
     fails(&place, "  file[DIR/x]: { source: DIR/home }\n", "`recurse: true` copies it");
     fails(&place, "  file[DIR/x]: { content: x, owner: nobody-here }\n", "the user `nobody-here` does not exist");
+    let guarded = "  exec[x]: { command: 'true', unless: /nonexistent/guard }\n";
+    fails(&place, guarded, "the guard `/nonexistent/guard` (unless) has no result: cannot start");
+    only_changes(&place, &format!("  exec[install]: {{ command: 'true', creates: DIR/installed }}\n{guarded}"));
 }
 
 #[test]

@@ -26,6 +26,8 @@ struct FollowerList {
     followers: Vec<Follower>,
     /// Number of followers so far.
     followed: u64,
+    /// First line of a new follower, if there is one: the conditions of the run.
+    first: Option<Arc<str>>,
 }
 
 /// Connected follower.
@@ -52,6 +54,11 @@ impl Followers {
         state.followers.retain_mut(|follower| follower.send(&line));
     }
 
+    /// Sets the first line of new followers.
+    pub(super) fn set_first(&self, line: Option<String>) {
+        self.state().first = line.map(Arc::from);
+    }
+
     /// Ends all followers after the lines in their queues.
     pub(super) fn end(&self) {
         self.state().followers.clear();
@@ -64,7 +71,11 @@ impl Followers {
             let mut state = self.state();
             state.followed += 1;
             let number = state.followed;
-            state.followers.push(Follower { number, lines, lost: 0 });
+            let mut follower = Follower { number, lines, lost: 0 };
+            if let Some(first) = &state.first {
+                follower.send(first);
+            }
+            state.followers.push(follower);
             number
         };
         follow(stream, &receiver);

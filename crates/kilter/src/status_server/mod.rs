@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ecow::EcoString;
-use kilter_runtime::{Event, Pause, StatusError, StatusHandle};
+use kilter_runtime::{Conditions, Event, Pause, StatusError, StatusHandle};
 use rustix::fs::Mode;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::{Value as Json, json};
@@ -176,6 +176,10 @@ impl StatusServer {
     pub(crate) fn broadcast(&self, event: &Event<'_>, is_corrective: Option<bool>) {
         if let (Event::Settled(report), Some(is_corrective)) = (event, is_corrective) {
             self.shared.corrections().add(&report.reference, is_corrective);
+        }
+        if let Event::Conditions(conditions) = event {
+            let first = (**conditions != Conditions::default()).then(|| status::event(event, None)).flatten();
+            self.shared.followers.set_first(first.map(|json| line(&json)));
         }
         self.shared.followers.broadcast(|| status::event(event, is_corrective).map(|json| line(&json)));
     }

@@ -370,6 +370,12 @@ fn status_of_a_broken_manifest_is_not_green() {
         let event = lines.by_ref().map(Result::unwrap).find(|line| line.contains("\"event\":\"conditions\""));
         let event: Json = serde_json::from_str(&event.unwrap()).unwrap();
         assert_eq!(event["outdated"]["errors"], errors);
+        let mut late = place.command(&["status", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(late.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let first: Json = serde_json::from_str(&first).unwrap();
+        assert_eq!((&first["event"], &first["outdated"]["errors"]), (&"conditions".into(), &errors.into()));
+        late.kill().and_then(|()| late.wait()).unwrap();
         let mut buffer = [0; 4096];
         loop {
             let count = socket.recv(&mut buffer).unwrap();

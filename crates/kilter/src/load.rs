@@ -78,6 +78,8 @@ pub(crate) struct Loaded {
     pub(crate) facts: IndexMap<EcoString, Value>,
     /// Variables of the command line.
     pub(crate) vars: Vec<(EcoString, Value)>,
+    /// Secrets that the manifests name, with descriptions of their sources.
+    pub(crate) secrets: Vec<(serde_json::Value, Value)>,
     /// Digests of the texts, and the facts, for the history.
     pub(crate) inputs: RunInputs,
     /// Time of the read.
@@ -217,8 +219,8 @@ fn manifests_with<T>(
     let vars = input.vars.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let facts_asked = LiveFacts::new(facts);
     let origin = reversals::origin(&session.record, &given);
-    let texts =
-        Texts { is_whole: failed.is_none(), origin, vars, timeout, ..Texts::new(given, &facts_asked, &includes) };
+    let (is_whole, noted) = (failed.is_none(), Some(includes.noted()));
+    let texts = Texts { is_whole, origin, vars, timeout, noted, ..Texts::new(given, &facts_asked, &includes) };
     let result = compile(texts);
     // The problems of the manifests that could be read have been reported.
     let result = result.and_then(|loaded| failed.map_or(Ok(loaded), Err));
@@ -244,12 +246,14 @@ struct Texts<'a> {
     timeout: Duration,
     /// Receiver of the secrets, for another host.
     secrets: Option<&'a KeptSecrets>,
+    /// Receiver of the files that contain secrets.
+    noted: Option<&'a InputFiles>,
 }
 
 impl<'a> Texts<'a> {
     fn new(given: Vec<Source>, facts: &'a dyn FactSource, includes: &'a dyn Includes) -> Texts<'a> {
         let (origin, vars, timeout) = (EcoString::new(), Vec::new(), Duration::from_secs(60));
-        Texts { given, is_whole: true, origin, vars, facts, includes, timeout, secrets: None }
+        Texts { given, is_whole: true, origin, vars, facts, includes, timeout, secrets: None, noted: None }
     }
 }
 
@@ -300,7 +304,7 @@ fn with_inputs<T>(
     let inputs = Inputs {
         schemas: &Types(registry),
         facts: texts.facts.as_facts(),
-        secrets: &SecretsFrom { session, timeout: texts.timeout, kept: texts.secrets },
+        secrets: &SecretsFrom { session, timeout: texts.timeout, kept: texts.secrets, noted: texts.noted },
         loader: texts.includes.as_loader(),
         overrides: &texts.vars,
     };
@@ -309,6 +313,8 @@ fn with_inputs<T>(
 }
 
 fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry: &Registry) -> Result<Loaded, Exit> {
+    let secrets = KeptSecrets::default();
+    let texts = Texts { secrets: Some(&secrets), ..texts };
     let (sources, mut compiled, problems) = compile_texts(session, &texts, registry);
     let Texts { given, origin, vars, facts, includes, .. } = texts;
     if !problems.is_empty() {
@@ -328,7 +334,8 @@ fn compiled(session: &Session, texts: Texts<'_>, audience: ErrorFormat, registry
             }
             let (includes, facts) = (includes.taken(), facts.taken());
             let inputs = RunInputs::of(&sources, &facts);
-            Ok(Loaded { prepared, given, includes, facts, vars, inputs, read_at: SystemTime::now(), collected: None })
+            let (secrets, read_at) = (secrets.take(), SystemTime::now());
+            Ok(Loaded { prepared, given, includes, facts, vars, secrets, inputs, read_at, collected: None })
         }
         Err(rejected) => {
             let problems = diagnostics::problems(&rejected, &mut compiled.places, &sources);

@@ -163,6 +163,7 @@ struct HeldInputs {
     includes: IndexMap<(EcoString, EcoString), Source>,
     facts: IndexMap<EcoString, Value>,
     vars: Vec<(EcoString, Value)>,
+    secrets: Vec<(serde_json::Value, Value)>,
     read_at: SystemTime,
     inputs: RunInputs,
 }
@@ -170,13 +171,17 @@ struct HeldInputs {
 impl HeldInputs {
     /// Separates the inputs from the prepared run.
     fn of(loaded: Loaded) -> (Prepared, HeldInputs) {
-        let Loaded { prepared, given, includes, facts, vars, read_at, inputs, collected: _ } = loaded;
-        (prepared, HeldInputs { given, includes, facts, vars, read_at, inputs })
+        let Loaded { prepared, given, includes, facts, vars, secrets, read_at, inputs, collected: _ } = loaded;
+        (prepared, HeldInputs { given, includes, facts, vars, secrets, read_at, inputs })
     }
 
     /// Returns true if another read declares the same.
     fn is_same(&self, new: &Loaded) -> bool {
-        self.given == new.given && self.includes == new.includes && self.vars == new.vars && self.facts == new.facts
+        self.given == new.given
+            && self.includes == new.includes
+            && self.vars == new.vars
+            && self.facts == new.facts
+            && self.secrets == new.secrets
     }
 }
 

@@ -53,7 +53,7 @@ impl Received {
     pub(crate) fn of_sources(sources: &[Json], session: &Session) -> Result<Received, Exit> {
         let secret = |about: &Json| {
             let source = source_of(about).ok_or_else(damaged)?;
-            let secrets = SecretsFrom { session, timeout: Duration::from_secs(60), kept: None };
+            let secrets = SecretsFrom { session, timeout: Duration::from_secs(60), kept: None, noted: None };
             let value = kilter_manifest::Secrets::resolve(&secrets, &source);
             let value = value.map_err(|why| output::fail(format_args!("a secret cannot be read: {why}")))?;
             Ok((about.clone(), value))

@@ -371,6 +371,8 @@ pub(super) struct SecretsFrom<'a> {
     pub(super) timeout: Duration,
     /// Receiver of the secrets, for another host.
     pub(super) kept: Option<&'a KeptSecrets>,
+    /// Receiver of the files that contain secrets.
+    pub(super) noted: Option<&'a InputFiles>,
 }
 
 /// Secrets of a compilation, each with the description of its source.
@@ -436,6 +438,13 @@ pub(super) fn source_of(about: &serde_json::Value) -> Option<SecretSource> {
 }
 
 impl SecretsFrom<'_> {
+    /// Records a file as an input of the manifests. A pipe or a device has no content to compare later.
+    fn note(&self, file: &Path) {
+        if let Some(noted) = self.noted.filter(|_| !std::fs::metadata(file).is_ok_and(|found| !found.is_file())) {
+            noted.note(file);
+        }
+    }
+
     fn fetch(&self, source: &SecretSource) -> Result<Value, String> {
         let bytes = match source {
             SecretSource::File(path) => {
@@ -446,6 +455,7 @@ impl SecretsFrom<'_> {
                         path.display()
                     ));
                 }
+                self.note(path);
                 super::bounded(path, &trust::open_as(&self.session.trust, "", path)?, LARGEST_SECRET as u64)?
             }
             SecretSource::Env(name) => std::env::var_os(name.as_str())
@@ -472,6 +482,7 @@ impl SecretsFrom<'_> {
     /// contain no secret.
     fn decrypted(&self, secret: &EncryptedSecret) -> Result<Vec<u8>, String> {
         let file = LiveIncludes::resolve(&secret.from, &secret.path);
+        self.note(&file);
         let opened = trust::open_as(&self.session.trust, "", &file)?;
         let content = super::bounded(&file, &opened, LARGEST_ENCRYPTED as u64)?;
         let program = program_name(secret.program);

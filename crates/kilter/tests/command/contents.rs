@@ -55,6 +55,20 @@ fn run_takes_up_an_edit() {
 }
 
 #[test]
+fn run_takes_up_an_edited_secret_and_reports_a_removed_one() {
+    let place = Place::new();
+    place.file("secret", "first\n");
+    let text = "resources:\n  file[DIR/a]: { content: { sensitive: { file: DIR/secret } } }\n";
+    let running = Running::begin(&place, &[&manifest(&place, text)]);
+    wait("the first secret", || content(&place.path().join("a")) == "first");
+    place.file("secret", "second\n");
+    wait("the second secret", || content(&place.path().join("a")) == "second");
+    std::fs::remove_file(place.path().join("secret")).unwrap();
+    wait("the failure", || running.told("cannot fetch the secret") > 0);
+    running.end();
+}
+
+#[test]
 fn each_problem_has_its_place() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("files")).unwrap();

@@ -17,6 +17,8 @@ pub struct Inventory {
     by_name: FxHashMap<EcoString, usize>,
     groups: Vec<GroupMembers>,
     groups_by_name: FxHashMap<EcoString, usize>,
+    /// Targets that are not part of the inventory, and that only their names select.
+    outside: FxHashMap<EcoString, Arc<Target>>,
     /// Names of the variables of all targets.
     var_names: FxHashSet<EcoString>,
     warnings: Vec<Problem>,
@@ -54,7 +56,16 @@ impl Inventory {
                 var_names.insert(name.clone());
             }
         }
-        Inventory { targets, by_name, groups, groups_by_name, var_names, warnings: Vec::new() }
+        let (outside, warnings) = (FxHashMap::default(), Vec::new());
+        Inventory { targets, by_name, groups, groups_by_name, outside, var_names, warnings }
+    }
+
+    /// Adds targets that are not part of the inventory, such as the devices of another file. They are in no group, and
+    /// only their names select them. A target of the inventory with the same name has priority.
+    #[must_use]
+    pub fn with_outside(mut self, targets: impl IntoIterator<Item = Target>) -> Inventory {
+        self.outside.extend(targets.into_iter().map(|target| (target.name.clone(), Arc::new(target))));
+        self
     }
 
     pub(crate) fn with_warnings(self, warnings: Vec<Problem>) -> Inventory {
@@ -73,7 +84,7 @@ impl Inventory {
 
     /// Returns the target with a name, or with an alias.
     pub fn target(&self, name: &str) -> Option<&Arc<Target>> {
-        self.by_name.get(name).map(|at| &self.targets[*at])
+        self.by_name.get(name).map(|at| &self.targets[*at]).or_else(|| self.outside.get(name))
     }
 
     /// Returns all groups.
@@ -103,6 +114,6 @@ impl Inventory {
 
     /// Returns the names of all targets, with aliases, and of all groups.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.by_name.keys().chain(self.groups_by_name.keys()).map(EcoString::as_str)
+        self.by_name.keys().chain(self.groups_by_name.keys()).chain(self.outside.keys()).map(EcoString::as_str)
     }
 }

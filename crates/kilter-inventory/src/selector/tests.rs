@@ -146,3 +146,15 @@ fn facts_decide_in_a_second_step() {
     let error = selector.matches(&inventory, &candidates[0], &|_| Lookup::Missing).unwrap_err();
     assert!(error.to_string().contains("for db1: there is no fact `os`"), "{error}");
 }
+
+#[test]
+fn targets_outside_of_the_inventory_are_selected_by_their_names_only() {
+    let inventory = inventory().with_outside([Target::named("lone"), Target::named("web9"), Target::named("box1")]);
+    let selected = |text: &str| {
+        let targets = Selector::parse(text).unwrap().select(&inventory);
+        targets.unwrap().iter().map(|target| target.name.as_str()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(selected("web9,box1"), "web9 box1");
+    assert_eq!((selected("web*").as_str(), selected("!servers").as_str()), ("web1 web2 web3 web4", "lone"));
+    assert_eq!(selected("vars.site == \"fra\" && name != \"db1\""), "db2 lone");
+}

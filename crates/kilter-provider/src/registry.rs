@@ -253,6 +253,11 @@ impl Registry {
         }
     }
 
+    /// Returns true unless the target is a device on which the type does not work.
+    pub fn is_for_target(&self, provider: &dyn Provider) -> bool {
+        self.device.is_none() || self.check_target(provider.type_name(), provider.schema()).is_ok()
+    }
+
     fn type_of(&self, type_name: &str) -> Option<&Type> {
         Some(&self.types[usize::from(*self.by_name.get(type_name)?)])
     }

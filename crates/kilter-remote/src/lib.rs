@@ -27,5 +27,5 @@ mod stub;
 
 pub use binary::{Binary, Programs};
 pub use destination::{Become, BecomeMethod, Destination, Password, Ssh, Via};
-pub use serve::serve;
+pub use serve::{WorkingDirectory, serve};
 pub use session::{Finished, LinkError, OpenError, RemoteCall, RemoteSession, Settings};

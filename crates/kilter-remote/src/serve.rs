@@ -205,9 +205,7 @@ impl CommandServer<'_> {
             Some(directory) => directory,
             None => WorkingDirectory::create()?,
         };
-        let directory = self.directory.insert(directory);
-        let path = directory.path(name).ok_or_else(|| io::Error::other("it is no plain name"))?;
-        File::options().write(true).create_new(true).mode(0o600).open(path)
+        self.directory.insert(directory).create_file(name)
     }
 }
 
@@ -218,10 +216,14 @@ fn refuse(output: &mut dyn Write, why: &str) -> io::Result<()> {
 }
 
 /// Directory of a command, which only its user can enter. A drop removes it.
-struct WorkingDirectory(PathBuf);
+pub struct WorkingDirectory(PathBuf);
 
 impl WorkingDirectory {
-    fn create() -> io::Result<WorkingDirectory> {
+    /// Creates a directory.
+    ///
+    /// # Errors
+    /// If there is no place for it.
+    pub fn create() -> io::Result<WorkingDirectory> {
         let name = format!("kilter-{}", random_word()?);
         let is_root = rustix::process::geteuid().is_root();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -237,8 +239,17 @@ impl WorkingDirectory {
         Err(failed)
     }
 
+    /// Creates a file with a plain name, for its user only.
+    ///
+    /// # Errors
+    /// If the name is not plain, or the file exists.
+    pub fn create_file(&self, name: &str) -> io::Result<File> {
+        let path = self.path(name).ok_or_else(|| io::Error::other("it is no plain name"))?;
+        File::options().write(true).create_new(true).mode(0o600).open(path)
+    }
+
     /// Returns the path of a file with a plain name.
-    fn path(&self, name: &str) -> Option<PathBuf> {
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
         let is_plain =
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         is_plain.then(|| self.0.join(name))

@@ -29,6 +29,13 @@ const TICK: Duration = Duration::from_millis(100);
 #[error("the connection was lost: {0}")]
 pub struct LinkError(String);
 
+impl LinkError {
+    /// Creates the error of a command without a result in this time.
+    pub fn timed_out(timeout: Duration) -> LinkError {
+        LinkError(format!("it was closed, because there was no result within {} s", timeout.as_secs()))
+    }
+}
+
 impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> LinkError {
         LinkError(error.to_string())
@@ -123,9 +130,10 @@ impl RemoteSession {
                 let why = self.complaint_or("the host closed it");
                 return Err(LinkError(why));
             }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                let seconds = call.timeout.unwrap_or_default().as_secs();
-                return Err(LinkError(format!("it was closed, because there was no result within {seconds} s")));
+            if let (Some(timeout), Some(until)) = (call.timeout, until)
+                && Instant::now() >= until
+            {
+                return Err(LinkError::timed_out(timeout));
             }
             if interrupted.load(Ordering::Acquire) && !is_cancelled {
                 is_cancelled = true;

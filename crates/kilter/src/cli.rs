@@ -103,9 +103,6 @@ pub(crate) struct Global {
     /// Name of this machine in the world [default: its host name]
     #[arg(long, global = true, value_name = "NAME", env = "KILTER_HOSTNAME", hide_env_values = true)]
     pub(crate) hostname: Option<String>,
-    /// Device of the command, from --on.
-    #[arg(skip)]
-    pub(crate) device: Option<String>,
     /// With --on: configuration of devices, in the format of Puppet's device.conf [default: /etc/kilter/device.conf
     /// for root, ~/.config/kilter/device.conf otherwise]
     #[arg(long, global = true, value_name = "FILE", help_heading = HOSTS, env = "KILTER_DEVICE_CONFIG",

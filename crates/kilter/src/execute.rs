@@ -1,10 +1,12 @@
 //! Execution of a prepared run: signals end it.
 
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Instant;
 
 use kilter_runtime::{Mode, Observer, Options, Prepared, Report, RunError, ShutdownHandle};
 
-use crate::signals;
+use crate::{signals, streams};
 
 /// Executes `prepared`. Signals end it.
 ///
@@ -17,7 +19,26 @@ pub(crate) fn executed(
 ) -> Result<Report, RunError> {
     let stop = Arc::new(stop_of(options.mode)?);
     signals::stop(&stop);
-    prepared.execute(options, &stop, observer)
+    match streams::until() {
+        Some(until) => limited(until, &stop, || prepared.execute(options, &stop, observer)),
+        None => prepared.execute(options, &stop, observer),
+    }
+}
+
+/// Calls `execute`, and stops its run at a time.
+fn limited<T>(until: Instant, stop: &ShutdownHandle, execute: impl FnOnce() -> T) -> T {
+    std::thread::scope(|scope| {
+        let (ended, is_ended) = channel::<()>();
+        scope.spawn(move || {
+            let rest = until.saturating_duration_since(Instant::now());
+            if is_ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
+                stop.request();
+            }
+        });
+        let done = execute();
+        drop(ended);
+        done
+    })
 }
 
 /// Returns the stop of a run. A run without changes does not wait for calls in flight.

@@ -56,6 +56,7 @@ mod server;
 mod session;
 mod signals;
 mod status_server;
+mod streams;
 mod style;
 mod table;
 mod target_results;
@@ -99,14 +100,8 @@ fn main() -> ExitCode {
             if let Err(exit) = selected {
                 return exit.into();
             }
-            match devices::named(&cli.global) {
-                Err(exit) => return exit.into(),
-                Ok(mut names) if names.len() == 1 => cli.global.device = names.pop(),
-                Ok(names) if names.is_empty() => {}
-                Ok(names) => return devices::run_on_each(&cli, &names, words()).into(),
-            }
             let is_here = cli.global.remote.on.is_empty() && !remote::is_applied(&cli);
-            match is_here || cli.global.device.is_some() {
+            match is_here {
                 true => commands::run(&cli, &RecordMode::Live).into(),
                 false => remote::run(&cli, words()).into(),
             }

@@ -10,7 +10,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::exit::Exit;
 use crate::style::{FAILED, styled};
-use crate::visible;
+use crate::{streams, visible};
 
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
@@ -40,7 +40,7 @@ const AT_ONCE: usize = 64 << 10;
 
 fn write_parts(texts: impl IntoIterator<Item = impl AsRef<str>>) -> std::io::Result<()> {
     let styled = is_styled();
-    let mut buffered = BufWriter::with_capacity(AT_ONCE, std::io::stdout().lock());
+    let mut buffered = BufWriter::with_capacity(AT_ONCE, streams::stdout());
     for text in texts {
         let text = &*visible::escaped(text.as_ref());
         if styled || is_plain(text) {
@@ -69,7 +69,7 @@ fn is_plain(text: &str) -> bool {
 
 /// Writes bytes unchanged to the standard output, styles included.
 pub(crate) fn bytes(data: &[u8]) -> Exit {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = streams::stdout();
     match stdout.write_all(data).and_then(|()| stdout.flush()) {
         Ok(()) => Exit::Done,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Done,
@@ -113,8 +113,7 @@ pub(crate) fn line(text: impl Display) {
         None => false,
     });
     if !is_held_back {
-        // A failure of standard error cannot be reported.
-        let _ = writeln!(anstream::stderr().lock(), "{}", visible::escaped(&text.to_string()));
+        streams::error_line(&visible::escaped(&text.to_string()), is_styled());
     }
 }
 

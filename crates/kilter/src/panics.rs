@@ -3,7 +3,7 @@
 //! Panic messages repeat values, such as an unexpected error or a text. The report contains the message of a panic
 //! in a provider, without the secrets of its resource.
 
-use crate::output;
+use crate::{output, streams};
 
 /// Hides the messages of panics, unless a backtrace is requested.
 pub(crate) fn install_panic_hook() {
@@ -14,10 +14,13 @@ pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
         let place = place.unwrap_or_default();
-        output::error(format_args!(
-            "there is a defect in kilter{place}; its message may hold secrets and is not shown"
-        ));
-        output::hint("RUST_BACKTRACE=1 shows it");
+        // kilter shows output in memory only after the end of its command.
+        streams::of_process(|| {
+            output::error(format_args!(
+                "there is a defect in kilter{place}; its message may hold secrets and is not shown"
+            ));
+            output::hint("RUST_BACKTRACE=1 shows it");
+        });
     }));
 }
 

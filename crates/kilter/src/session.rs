@@ -10,7 +10,7 @@ use kilter_script::mold::RawLog;
 
 use crate::cli::Global;
 use crate::cli::Released;
-use crate::devices::{self, DeviceEntry, OpenDevice};
+use crate::devices::{DeviceTarget, OpenDevice};
 use crate::early_processes::EarlyProcesses;
 use crate::exit::Exit;
 use crate::load::Received;
@@ -45,8 +45,7 @@ pub(crate) struct Session {
     /// Inputs of the run, if another machine has compiled them.
     received: OnceLock<Received>,
     mold: OnceLock<OpenedMold>,
-    /// Device of the command line.
-    device_entry: OnceLock<DeviceEntry>,
+    /// Device of the session, if it is connected.
     device: OnceLock<OpenDevice>,
     reports: OnceLock<Reports>,
     state_dir: Option<PathBuf>,
@@ -62,12 +61,24 @@ impl Session {
     /// # Errors
     /// If an option cannot be used; reported.
     pub(crate) fn open(global: &Global, record: RecordMode, command: &'static str) -> Result<Arc<Session>, Exit> {
+        Session::open_on(None, global, record, command)
+    }
+
+    /// Opens the session of a command line for a device, or for this machine.
+    ///
+    /// # Errors
+    /// If an option cannot be used; reported.
+    pub(crate) fn open_on(
+        device: Option<&DeviceTarget>,
+        global: &Global,
+        record: RecordMode,
+        command: &'static str,
+    ) -> Result<Arc<Session>, Exit> {
         let trust = trust::policy(global)?;
-        let device = global.device.as_deref().map(|name| devices::entry(global, name, &trust)).transpose()?;
         let mut global = global.clone();
         let mut state_dir = state_dir(&global);
         let local_state_dir = state_dir.clone();
-        if let Some(device) = &device {
+        if let Some(device) = device {
             global.hostname = Some(device.name.clone());
             // A device has a lock, a journal and a history of its own.
             state_dir = state_dir.map(|state_dir| state_dir.join("devices").join(&device.name));
@@ -77,8 +88,7 @@ impl Session {
         let log = global.channel3.as_deref().filter(|_| !record.is_replay());
         let channel3 = log.map(mold::open_log).transpose()?;
         let session = Session::new(global, record, trust, world, channel3.map(Arc::new), state_dir, command);
-        if let Some(device) = device {
-            let _ = session.device_entry.set(device);
+        if device.is_some() {
             let _ = local_state_dir.map(|directory| session.local_state_dir.set(directory));
         }
         Ok(session)
@@ -115,7 +125,6 @@ impl Session {
             early_processes: EarlyProcesses::default(),
             received: OnceLock::new(),
             mold: OnceLock::new(),
-            device_entry: OnceLock::new(),
             local_state_dir: OnceLock::new(),
             device: OnceLock::new(),
             reports: OnceLock::new(),
@@ -172,11 +181,6 @@ impl Session {
     /// Sets the directory of mold. Only a new session has none.
     pub(crate) fn set_mold(&self, mold: OpenedMold) {
         let _ = self.mold.set(mold);
-    }
-
-    /// Returns the device of the command line.
-    pub(crate) fn device_entry(&self) -> Option<&DeviceEntry> {
-        self.device_entry.get()
     }
 
     /// Returns the device of the session, if it is connected.
@@ -242,7 +246,6 @@ impl Session {
 
     /// Ends the session: reports a failure of the log, and removes the files of a watch.
     pub(crate) fn close(&self) {
-        devices::close(self);
         if let Some(error) = self.channel3.as_ref().and_then(|log| log.failure()) {
             output::warning(format_args!("the log of channel 3 is incomplete: {error}"));
         }

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use kilter_runtime::ShutdownHandle;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -14,7 +14,7 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
-use crate::output;
+use crate::{output, streams};
 
 static RAISED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// True if a signal ends the program, because no code handles it.
@@ -23,7 +23,7 @@ static ENDS_PROGRAM: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(Atomi
 static REPORTED: AtomicBool = AtomicBool::new(false);
 /// Number of the last signal.
 static NUMBER: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
-static FORWARD: Mutex<Forward> = Mutex::new(Forward { is_noting: false, coming: None, run: None });
+static FORWARD: Mutex<Forward> = Mutex::new(Forward { is_noting: false, coming: None, runs: Vec::new() });
 
 /// State of the handling of signals.
 struct Forward {
@@ -31,8 +31,8 @@ struct Forward {
     is_noting: bool,
     /// Signals that have arrived, until there is a run. A thread starts only then.
     coming: Option<Signals>,
-    /// Run to stop.
-    run: Option<Arc<ShutdownHandle>>,
+    /// Runs to stop. Several devices have one each.
+    runs: Vec<Weak<ShutdownHandle>>,
 }
 
 /// Resets inherited settings that must not affect kilter: the umask, SIGXFSZ and an ignored SIGCHLD. Programs that
@@ -87,6 +87,9 @@ pub(crate) fn interruptible<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
 
 /// Runs code that handles no signals, such as a read from standard input: a signal ends the program.
 pub(crate) fn killable<T>(work: impl FnOnce() -> T) -> T {
+    if streams::is_in_memory() {
+        return work();
+    }
     let ended_program = ENDS_PROGRAM.swap(true, Ordering::AcqRel);
     let done = work();
     ENDS_PROGRAM.store(ended_program, Ordering::Release);
@@ -133,7 +136,8 @@ fn is_ignored(number: i32) -> bool {
 /// Forwards signals to a run. A signal that has already arrived stops it at once.
 pub(crate) fn stop(run: &Arc<ShutdownHandle>) {
     let mut forward = forward();
-    forward.run = Some(Arc::clone(run));
+    forward.runs.retain(|known| known.strong_count() > 0);
+    forward.runs.push(Arc::downgrade(run));
     let mut coming = forward.coming.take();
     // All signals before this count as one request.
     coming.iter_mut().flat_map(Signals::pending).for_each(drop);
@@ -151,9 +155,7 @@ pub(crate) fn stop(run: &Arc<ShutdownHandle>) {
 }
 
 fn pass_on() {
-    if let Some(run) = &self::forward().run {
-        run.request();
-    }
+    self::forward().runs.iter().filter_map(Weak::upgrade).for_each(|run| run.request());
 }
 
 fn forward() -> MutexGuard<'static, Forward> {

@@ -11,8 +11,9 @@ use crate::exit::Exit;
 use crate::style::{NAME, styled};
 use crate::{foreign, output, signals};
 
-/// Stack size of a thread that waits for a target, in bytes.
-const STACK: usize = 512 << 10;
+/// Stack size in bytes of a thread that works on a target. For a device, it executes the command, as usually the main
+/// thread does. Only the pages that are used need memory.
+const STACK: usize = 8 << 20;
 
 /// Result of a command on a target.
 #[derive(Debug)]

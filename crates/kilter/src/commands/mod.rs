@@ -34,23 +34,28 @@ use clap::error::ErrorKind;
 use kilter_recording::RecordMode;
 
 use crate::cli::{Cli, Command, Global};
-use crate::devices::{self, DeviceEntry, DeviceUse};
+use crate::devices::{self, DeviceTarget, DeviceUse};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, providers, remote};
 
 /// Runs a command, in a session of its own if it needs one.
 pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
+    run_on(None, cli, record)
+}
+
+/// Runs a command on a device, or on this machine.
+pub(crate) fn run_on(device: Option<&DeviceTarget>, cli: &Cli, record: &RecordMode) -> Exit {
     let global = &cli.global;
     let in_session_of = |global: &Global, command: &dyn Fn(&Session) -> Exit| {
-        let session = match Session::open(global, record.clone(), word(&cli.command)) {
+        let session = match Session::open_on(device, global, record.clone(), word(&cli.command)) {
             Ok(session) => session,
             Err(exit) => return exit,
         };
         if let Err(exit) = providers::open_mold(&session) {
             return exit;
         }
-        if let Some(Err(exit)) = session.device_entry().map(|entry| on_device(entry, &session, &cli.command)) {
+        if let Some(Err(exit)) = device.map(|target| on_device(target, &session, &cli.command)) {
             return exit;
         }
         let exit = command(&session);
@@ -97,11 +102,10 @@ pub(crate) fn run(cli: &Cli, record: &RecordMode) -> Exit {
 }
 
 /// Connects to the device of the command line, if the command needs it.
-fn on_device(entry: &DeviceEntry, session: &Session, command: &Command) -> Result<(), Exit> {
+fn on_device(target: &DeviceTarget, session: &Session, command: &Command) -> Result<(), Exit> {
     match DeviceUse::of(command) {
-        DeviceUse::Connected if session.mold().is_none() => devices::open(session, entry),
-        DeviceUse::Stored => Ok(()),
-        _ => Err(devices::unsupported()),
+        DeviceUse::Connected => devices::open(session, target),
+        DeviceUse::Stored | DeviceUse::Unsupported => Ok(()),
     }
 }
 

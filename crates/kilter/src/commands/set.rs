@@ -1,7 +1,6 @@
 //! `kilter set`: changes one resource, as a manifest with only this resource would.
 
 use std::borrow::Cow;
-use std::io::Read;
 
 use ecow::EcoString;
 use kilter_model::{
@@ -17,7 +16,7 @@ use crate::exit::Exit;
 use crate::parse_value::{self, WordError};
 use crate::reports::Reports;
 use crate::session::Session;
-use crate::{output, pauses, providers, signals};
+use crate::{output, pauses, providers, signals, streams};
 
 /// Maximum number of bytes from the standard input for one attribute.
 const LONGEST_INPUT: u64 = 64 << 20;
@@ -200,10 +199,9 @@ impl SetInput<'_> {
 
 /// Reads all of the standard input, for an attribute.
 fn standard_input(name: &str) -> Result<Value, String> {
-    let mut bytes = Vec::new();
     let limit = LONGEST_INPUT + 1;
-    let read = std::io::stdin().lock().take(limit).read_to_end(&mut bytes);
-    read.map_err(|error| format!("cannot read `{name}` from the standard input: {error}"))?;
+    let bytes = streams::read_stdin(limit);
+    let bytes = bytes.map_err(|error| format!("cannot read `{name}` from the standard input: {error}"))?;
     if bytes.len() as u64 == limit {
         return Err(format!("the standard input is too long for `{name}`"));
     }

@@ -30,7 +30,8 @@ fn text(args: &TypesArgs, registry: &Registry) -> Result<String, Exit> {
                 let type_name = first.schema().name.text().clone();
                 registry.index(&type_name).unwrap_or_else(|| registry.candidates(&type_name)[0].index)
             };
-            let all: Vec<&dyn Provider> = registry.types().map(|first| registry.at(one(first)).as_ref()).collect();
+            let usable = registry.types().filter(|of| registry.is_for_target(of.as_ref()));
+            let all: Vec<&dyn Provider> = usable.map(|first| registry.at(one(first)).as_ref()).collect();
             match args.format {
                 TypesFormat::Human => human::list(registry),
                 TypesFormat::Json => format!("{:#}\n", json::list(&all, registry)),

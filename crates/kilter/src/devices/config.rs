@@ -2,9 +2,9 @@
 
 /// A section of the file: a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeviceEntry {
+pub(super) struct DeviceEntry {
     /// Name of the device.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// Line of its section, counted from 1.
     pub(super) line: usize,
     /// Name of its transport.
@@ -12,7 +12,13 @@ pub(crate) struct DeviceEntry {
     /// URL of the file with its connection info.
     pub(super) url: Option<String>,
     /// True if the log lines of its transport are shown.
-    pub(crate) is_debugged: bool,
+    pub(super) is_debugged: bool,
+}
+
+/// Returns true if a text can be the name of a device, which is also the name of its state directory.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+    !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('.')
 }
 
 /// Parses a text.
@@ -28,8 +34,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<DeviceEntry>, Vec<(usize, String)>
         }
         if let Some(name) = content.strip_prefix('[') {
             let name = name.strip_suffix(']').unwrap_or_default();
-            let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
-            if name.is_empty() || !name.chars().all(is_name) || name.starts_with('.') {
+            if !is_name(name) {
                 problems.push((line, "a section is `[NAME]`, with letters, digits, `_`, `.` and `-`".to_owned()));
             }
             if let Some(known) = entries.iter().find(|known| known.name == name && !name.is_empty()) {

@@ -2,27 +2,25 @@
 
 mod config;
 mod hocon;
-mod many;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use kilter_model::{Attributes, Hash};
+use kilter_model::{Attributes, Hash, Value};
 use kilter_process::trust::{Distrust, TrustPolicy};
-use kilter_provider::{Device, Level, TransportSchema, TransportType};
+use kilter_provider::{Context, Device, Level, TransportError, TransportSchema, TransportType};
 
 use crate::cli::{Command, Global};
 use crate::exit::Exit;
 use crate::render::progress::PrintedLog;
 use crate::session::Session;
 use crate::trust::refusal;
-use crate::{output, paths, providers, signals, trust};
+use crate::{output, paths, providers, signals, streams, trust};
 
-pub(crate) use config::DeviceEntry;
-pub(crate) use many::run_on_each;
+use config::DeviceEntry;
 
 /// Maximum size of `device.conf` in bytes.
 const MAX_CONFIG_BYTES: u64 = 4 << 20;
@@ -33,7 +31,33 @@ const MAX_INFO_BYTES: u64 = 64 << 10;
 /// Directory with the connection infos of devices without `url`, beside `device.conf`.
 const INFO_DIR: &str = "devices";
 
+/// A device, and the connection to it.
+#[derive(Debug)]
+pub(crate) struct DeviceTarget {
+    /// Name of the device.
+    pub(crate) name: String,
+    /// Name of its transport.
+    transport: String,
+    info: InfoSource,
+    /// True if the log lines of its transport are shown.
+    is_debugged: bool,
+    /// Connection, from the first command until [`DeviceTarget::close`].
+    connection: Mutex<Option<OpenDevice>>,
+    /// Reason why the device has not answered the last command.
+    silence: Mutex<Option<TransportError>>,
+}
+
+/// Origin of the connection info of a device.
+#[derive(Clone, Debug)]
+enum InfoSource {
+    /// A file that a section of the device configuration names.
+    File { config: PathBuf, line: usize, url: Option<String> },
+    /// The inventory.
+    Inventory(Hash),
+}
+
 /// A device with an open connection.
+#[derive(Clone, Debug)]
 pub(crate) struct OpenDevice {
     /// The device.
     pub(crate) device: Arc<Device>,
@@ -56,61 +80,74 @@ impl DeviceUse {
     /// Returns the use of a device by a command.
     pub(crate) fn of(command: &Command) -> DeviceUse {
         match command {
-            Command::Apply(args) if args.confirm_within.is_some() || args.health.is_some() => DeviceUse::Unsupported,
-            Command::Apply(_) | Command::Plan(_) | Command::Check(_) | Command::Facts(_) => DeviceUse::Connected,
-            Command::Get(_) | Command::Set(_) => DeviceUse::Connected,
+            Command::Apply(_) | Command::Plan(_) | Command::Check(_) | Command::Undo(_) => DeviceUse::Connected,
+            Command::Facts(_) | Command::Get(_) | Command::Set(_) | Command::Types(_) => DeviceUse::Connected,
             Command::History(_) | Command::Blame(_) => DeviceUse::Stored,
             _ => DeviceUse::Unsupported,
         }
     }
 }
 
-/// Returns the devices that `--on` names. None if it names hosts, or nothing.
-///
-/// # Errors
-/// If the device configuration is invalid, or `--on` names devices and hosts; reported.
-pub(crate) fn named(global: &Global) -> Result<Vec<String>, Exit> {
-    let mut names: Vec<String> = Vec::new();
-    for name in global.remote.on.iter().flat_map(|words| words.split(',')).map(str::trim) {
-        if !name.is_empty() && names.iter().all(|known| known != name) {
-            names.push(name.to_owned());
+impl DeviceTarget {
+    fn new(name: String, transport: String, info: InfoSource, is_debugged: bool) -> DeviceTarget {
+        let (connection, silence) = (Mutex::default(), Mutex::default());
+        DeviceTarget { name, transport, info, is_debugged, connection, silence }
+    }
+
+    /// Returns a device of the inventory.
+    ///
+    /// # Errors
+    /// If its name could not be the name of a directory.
+    pub(crate) fn of_inventory(name: &str, transport: &str, info: Hash) -> Result<DeviceTarget, String> {
+        match config::is_name(name) {
+            true => Ok(DeviceTarget::new(name.to_owned(), transport.to_owned(), InfoSource::Inventory(info), false)),
+            false => {
+                Err("the name of a device has letters, digits, `_`, `.` and `-`, and begins with none of the last \
+                          two"
+                .to_owned())
+            }
         }
     }
+
+    /// Returns the name of the transport.
+    pub(crate) fn transport(&self) -> &str {
+        &self.transport
+    }
+
+    /// Closes the connection, if there is one. The next command connects again.
+    pub(crate) fn close(&self) {
+        let open = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(open) = open {
+            let log = PrintedLog { from: Level::Warning };
+            open.device.close(&Context::empty().with_log(&log));
+        }
+    }
+
+    /// Returns the reason why the device has not answered the last command.
+    pub(crate) fn take_silence(&self) -> Option<TransportError> {
+        self.silence.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Returns the devices of the device configuration. Without `--device-config`, the default file may be missing.
+///
+/// # Errors
+/// If the file is invalid; reported.
+pub(crate) fn configured(global: &Global) -> Result<Vec<DeviceTarget>, Exit> {
     let is_given = global.device_config.is_some();
-    if names.is_empty() || !is_given && paths::device_config().is_none_or(|path| !path.exists()) {
-        return Ok(Vec::new());
-    }
-    let entries = entries(global, &trust::policy(global)?)?;
-    let (devices, others): (Vec<String>, Vec<String>) =
-        names.into_iter().partition(|name| entries.iter().any(|entry| entry.name == *name));
-    match (devices.first(), others.first()) {
-        (Some(device), Some(other)) => {
-            let message = format!("--on names the device `{device}` and `{other}`, which is no device");
-            Err(output::fail_with(message, ["run one command for devices and one for hosts"]))
-        }
-        _ => Ok(devices),
-    }
+    let given = global.device_config.clone().or_else(paths::device_config);
+    let Some(path) = given.filter(|path| is_given || path.exists()) else { return Ok(Vec::new()) };
+    let entries = entries(&path, &trust::policy(global)?)?;
+    let target = |entry: DeviceEntry| {
+        let info = InfoSource::File { config: path.clone(), line: entry.line, url: entry.url };
+        DeviceTarget::new(entry.name, entry.transport, info, entry.is_debugged)
+    };
+    Ok(entries.into_iter().map(target).collect())
 }
 
-/// Refuses a command that does not work on devices.
-pub(crate) fn unsupported() -> Exit {
-    let hint = "a device supports plan, apply (without --confirm-within), check, get, set, facts, history and blame";
-    output::fail_with("this command does not work on devices", [hint])
-}
-
-/// Returns the configuration of a device.
-///
-/// # Errors
-/// If the file is invalid or does not define the device; reported.
-pub(crate) fn entry(global: &Global, name: &str, trust: &TrustPolicy) -> Result<DeviceEntry, Exit> {
-    let found = entries(global, trust)?.into_iter().find(|entry| entry.name == name);
-    found.ok_or_else(|| output::fail(format_args!("there is no device `{name}`")))
-}
-
-/// Returns the devices of the configuration.
-fn entries(global: &Global, trust: &TrustPolicy) -> Result<Vec<DeviceEntry>, Exit> {
-    let path = config_path(global)?;
-    let text = read(trust, "the device configuration ", &path, MAX_CONFIG_BYTES)?;
+/// Reads a device configuration.
+fn entries(path: &Path, trust: &TrustPolicy) -> Result<Vec<DeviceEntry>, Exit> {
+    let text = read(trust, "the device configuration ", path, MAX_CONFIG_BYTES)?;
     config::parse(&text).map_err(|problems| {
         for (line, why) in problems {
             output::error(format_args!("{}:{line}: {why}", path.display()));
@@ -119,46 +156,53 @@ fn entries(global: &Global, trust: &TrustPolicy) -> Result<Vec<DeviceEntry>, Exi
     })
 }
 
-/// Connects to the device of the session.
+/// Connects to the device of the session, unless an earlier command has left the connection open.
 ///
 /// # Errors
 /// If its configuration is invalid, or the device does not answer; reported.
-pub(crate) fn open(session: &Session, entry: &DeviceEntry) -> Result<(), Exit> {
-    let transport = transport(session, entry)?;
-    let (path, info) = connection_info(session, entry, transport.schema())?;
-    let device = Device::new(entry.name.as_str(), transport, &info).map_err(|problems| {
+pub(crate) fn open(session: &Session, target: &DeviceTarget) -> Result<(), Exit> {
+    let mut connection = target.connection.lock().unwrap_or_else(PoisonError::into_inner);
+    let open = match &*connection {
+        Some(open) => open.clone(),
+        None => connect(session, target)?,
+    };
+    session.set_device(connection.insert(open).clone());
+    Ok(())
+}
+
+fn connect(session: &Session, target: &DeviceTarget) -> Result<OpenDevice, Exit> {
+    let transport = transport(session, target)?;
+    let (place, info) = connection_info(session, target, transport.schema())?;
+    let device = Device::new(target.name.as_str(), transport, &info).map_err(|problems| {
         for problem in problems {
-            output::error(format_args!("{}: {problem}", path.display()));
+            output::error(format_args!("{place}: {problem}"));
         }
         Exit::NotStarted
     })?;
-    let level = match (session.global.quiet, session.global.verbose || entry.is_debugged) {
+    let level = match (session.global.quiet, session.global.verbose || target.is_debugged) {
         (true, _) => Level::Warning,
         (_, true) => Level::Debug,
         _ => Level::Notice,
     };
     let log = PrintedLog { from: level };
     let cx = session.context(&log);
-    let connect = || device.connect(&cx).and_then(|transport| transport.facts(&cx));
-    let facts = signals::interruptible(connect)
-        .and_then(|connected| connected.map_err(|error| output::fail(format_args!("{}: {error}", entry.name))));
+    // The user sees at once that kilter retries.
+    let connect = || streams::of_process(|| device.connect(&cx).and_then(|transport| transport.facts(&cx)));
+    let facts = signals::interruptible(connect).and_then(|connected| {
+        connected.map_err(|error| {
+            let exit = output::fail(&error);
+            *target.silence.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            exit
+        })
+    });
     let facts = facts.inspect_err(|_| device.close(&cx))?;
-    session.set_device(OpenDevice { device: Arc::new(device), facts });
-    Ok(())
-}
-
-/// Closes the connection to the device of the session, if there is one.
-pub(crate) fn close(session: &Session) {
-    if let Some(open) = session.device() {
-        let log = PrintedLog { from: Level::Warning };
-        open.device.close(&session.context(&log));
-    }
+    Ok(OpenDevice { device: Arc::new(device), facts })
 }
 
 /// Returns the transport of a device.
-fn transport(session: &Session, entry: &DeviceEntry) -> Result<Arc<dyn TransportType>, Exit> {
+fn transport(session: &Session, target: &DeviceTarget) -> Result<Arc<dyn TransportType>, Exit> {
     let providers = providers::all(session, None)?;
-    if let Some(transport) = providers.registry.transport(&entry.transport) {
+    if let Some(transport) = providers.registry.transport(&target.transport) {
         return Ok(Arc::clone(transport));
     }
     for note in providers.notes.iter().filter(|note| note.level >= Level::Warning) {
@@ -169,37 +213,60 @@ fn transport(session: &Session, entry: &DeviceEntry) -> Result<Arc<dyn Transport
         true => "a transport is a program *.prov in a directory of providers".to_owned(),
         false => format!("there are {}", known.join(", ")),
     };
-    let message = format!("there is no transport `{}`, which the device `{}` needs", entry.transport, entry.name);
+    let message = format!("there is no transport `{}`, which the device `{}` needs", target.transport, target.name);
     Err(output::fail_with(message, [hint]))
 }
 
-/// Returns the connection info of a device, and its file.
+/// Returns the connection info of a device, and its place.
 fn connection_info(
     session: &Session,
-    entry: &DeviceEntry,
+    target: &DeviceTarget,
     schema: &TransportSchema,
-) -> Result<(PathBuf, Attributes), Exit> {
-    let config = config_path(&session.global)?;
-    let path = match &entry.url {
-        None => config.parent().unwrap_or(Path::new("/")).join(INFO_DIR).join(format!("{}.conf", entry.name)),
-        Some(url) => match url.strip_prefix("file://").filter(|path| path.starts_with('/')) {
-            Some(path) => match kilter_provider::percent_decode(path) {
-                Some(path) => PathBuf::from(OsString::from_vec(path)),
-                None => return Err(output::fail(format_args!("{}: a `%` in its `url` is invalid", entry.name))),
-            },
-            // The URL may contain a password.
-            None => {
-                let message =
-                    format!("{}:{}: the `url` of `{}` is not a file", config.display(), entry.line, entry.name);
-                return Err(output::fail_with(message, ["write file:///PATH"]));
+) -> Result<(String, Attributes), Exit> {
+    match &target.info {
+        InfoSource::Inventory(info) => {
+            let mut info: Attributes = info.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+            // The name of a target is its address, unless another one is given.
+            let has_address = info.get("host").is_some() || info.get("uri").is_some();
+            if !has_address && schema.find("host").is_some() {
+                info.push("host", Value::from(target.name.as_str()));
             }
-        },
+            Ok((format!("the inventory, device {}", target.name), info))
+        }
+        InfoSource::File { config, line, url } => {
+            let path = info_path(target, config, *line, url.as_deref())?;
+            let info = info_of_file(session, &path, schema)?;
+            Ok((path.display().to_string(), info))
+        }
+    }
+}
+
+/// Returns the path of the connection info of a device.
+fn info_path(target: &DeviceTarget, config: &Path, line: usize, url: Option<&str>) -> Result<PathBuf, Exit> {
+    let name = &target.name;
+    let Some(url) = url else {
+        return Ok(config.parent().unwrap_or(Path::new("/")).join(INFO_DIR).join(format!("{name}.conf")));
     };
-    let read = session.trust.open(&path).and_then(|file| {
-        let bytes = file.read(MAX_INFO_BYTES).map_err(|source| Distrust::Io { path: path.clone(), source })?;
+    match url.strip_prefix("file://").filter(|path| path.starts_with('/')) {
+        Some(path) => match kilter_provider::percent_decode(path) {
+            Some(path) => Ok(PathBuf::from(OsString::from_vec(path))),
+            None => Err(output::fail(format_args!("{name}: a `%` in its `url` is invalid"))),
+        },
+        // The URL may contain a password.
+        None => {
+            let message = format!("{}:{line}: the `url` of `{name}` is not a file", config.display());
+            Err(output::fail_with(message, ["write file:///PATH"]))
+        }
+    }
+}
+
+/// Reads a connection info from its file.
+fn info_of_file(session: &Session, path: &Path, schema: &TransportSchema) -> Result<Attributes, Exit> {
+    let read = session.trust.open(path).and_then(|file| {
+        let bytes = file.read(MAX_INFO_BYTES).map_err(|source| Distrust::Io { path: path.to_owned(), source })?;
         Ok((file.metadata().mode(), bytes))
     });
-    let (mode, bytes) = read.map_err(|distrust| output::fail(refusal("the connection info ", &path, &distrust)))?;
+    let (mode, bytes) = read.map_err(|distrust| output::fail(refusal("the connection info ", path, &distrust)))?;
     let text =
         String::from_utf8(bytes).map_err(|_| output::fail(format_args!("{}: it is not UTF-8", path.display())))?;
     let object = hocon::parse(&text).map_err(|error| output::fail(format_args!("{}:{error}", path.display())))?;
@@ -209,13 +276,7 @@ fn connection_info(
         let message = format!("{}: it contains secrets, and other users can read it", path.display());
         return Err(output::fail_with(message, [format!("chmod 600 {}", path.display())]));
     }
-    Ok((path, info))
-}
-
-/// Returns the path of `device.conf`.
-fn config_path(global: &Global) -> Result<PathBuf, Exit> {
-    let given = global.device_config.clone().or_else(paths::device_config);
-    given.ok_or_else(|| output::fail("there is no device configuration: give one with --device-config"))
+    Ok(info)
 }
 
 fn read(trust: &TrustPolicy, what: &str, path: &Path, limit: u64) -> Result<String, Exit> {

@@ -10,7 +10,7 @@ use super::KnownInputs;
 use super::sources::{SecretsFrom, source_of};
 use crate::exit::Exit;
 use crate::session::Session;
-use crate::{output, plan_file};
+use crate::{output, plan_file, signals, streams};
 
 /// Texts, facts and variables of a run, and the secrets that the texts name.
 ///
@@ -67,9 +67,9 @@ impl Received {
     /// # Errors
     /// If it is none; reported.
     pub(crate) fn read() -> Result<Received, Exit> {
-        let text = crate::signals::killable(|| std::io::read_to_string(std::io::stdin().lock()));
+        let text = signals::killable(|| streams::read_stdin(u64::MAX));
         let text = text.map_err(|error| output::fail(format_args!("cannot read the standard input: {error}")))?;
-        match serde_json::from_str(&text) {
+        match serde_json::from_slice(&text) {
             Ok(Json::Object(document)) => Ok(Received(document)),
             _ => Err(damaged()),
         }

@@ -193,7 +193,7 @@ pub(super) fn with_hosts(
     let done = || {
         let global = local(&cli.global);
         let session = Session::open(&global, RecordMode::Live, word)?;
-        let (hosts, targets) = super::hosts(&global.remote)?;
+        let (hosts, targets) = super::hosts(cli)?;
         let exit = work(&hosts, &targets, &session);
         hosts.close();
         session.close();

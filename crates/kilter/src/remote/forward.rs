@@ -14,7 +14,7 @@ use crate::{foreign, output};
 
 /// Runs the command.
 pub(super) fn run(cli: &Cli, words: Vec<String>) -> Exit {
-    let hosts = match super::hosts(&cli.global.remote) {
+    let hosts = match super::hosts(cli) {
         Ok((hosts, _)) => hosts,
         Err(exit) => return exit,
     };
@@ -50,7 +50,11 @@ fn one(hosts: &Hosts, call: &RemoteCall) -> Exit {
 
 /// Executes the command on several hosts, and shows equal outputs once.
 fn several(hosts: &Hosts, call: &RemoteCall, is_json: bool) -> Exit {
-    let answers = hosts.each(&hosts.all(), |host| hosts.call(host, call));
+    let answers = hosts.each(&hosts.all(), |host| {
+        let answer = hosts.call(host, call);
+        hosts.rest(host);
+        answer
+    });
     let codes: Vec<u8> = answers.iter().map(HostAnswer::code).collect();
     let result = |(host, answer): (usize, HostAnswer)| match answer {
         HostAnswer::Finished { finished, stdout, stderr } => {

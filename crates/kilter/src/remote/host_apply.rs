@@ -61,7 +61,14 @@ pub(super) fn windows(targets: &[Arc<Target>], args: &ApplyArgs) -> Result<Vec<V
 }
 
 impl HostApply<'_> {
+    /// Applies the plan of a host.
     pub(super) fn apply(&self, host: usize) -> HostResult {
+        let result = self.applied(host);
+        self.hosts.rest(host);
+        result
+    }
+
+    fn applied(&self, host: usize) -> HostResult {
         let HostPlan::Changes(planned) = &self.plans[host] else { return HostResult::Untouched };
         let mut call = self.call(planned);
         if !self.args.rollout.outside_window {
@@ -110,7 +117,9 @@ impl HostApply<'_> {
         let HostPlan::Changes(planned) = &self.plans[host] else { return Ok(()) };
         let mut call = self.plan_call(planned);
         call.args.push("--noop".to_owned());
-        match self.hosts.call(host, &call) {
+        let answer = self.hosts.call(host, &call);
+        self.hosts.rest(host);
+        match answer {
             HostAnswer::Finished { finished, .. } if finished.code == Exit::Done.code() => Ok(()),
             HostAnswer::Finished { .. } => Err("it is no longer in sync with its plan".to_owned()),
             answer => Err(answer.reason()),
@@ -150,7 +159,7 @@ impl HostApply<'_> {
         args.push("confirm".to_owned());
         let call = RemoteCall { args, ..RemoteCall::default() };
         while !is_over.load(Ordering::Acquire) && signals::exit().is_none() {
-            if let Ok(mut connection) = self.hosts.open(host, true) {
+            if let Some(Ok(mut connection)) = self.hosts.open_fresh(host) {
                 let confirmed = connection.call(&call, signals::raised(), &mut |_, _| {});
                 connection.close();
                 if confirmed.is_ok_and(|finished| finished.code == 0) {

@@ -8,6 +8,7 @@ use kilter_process::Stream;
 use kilter_remote::{Destination, Finished, LinkError, OpenError, Programs, RemoteCall, RemoteSession, Settings, Via};
 use serde_json::Value as Json;
 
+use super::device_calls::DeviceCalls;
 use crate::cli::RemoteArgs;
 use crate::exit::Exit;
 use crate::signals;
@@ -30,37 +31,73 @@ pub(crate) enum HostAnswer {
     Lost { error: LinkError, stderr: Vec<u8> },
 }
 
-/// Hosts of a command, and the sessions on them.
+/// A target of a command.
+pub(super) enum HostTarget {
+    /// A host that executes the command in a session.
+    Host(HostSession),
+    /// A device, for which kilter executes the command here.
+    Device(DeviceCalls),
+}
+
+/// A host, and the session on it.
+pub(super) struct HostSession {
+    destination: Destination,
+    session: Mutex<Option<RemoteSession>>,
+}
+
+impl HostTarget {
+    /// Returns a host without a session.
+    pub(super) fn host(destination: Destination) -> HostTarget {
+        HostTarget::Host(HostSession { destination, session: Mutex::default() })
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            HostTarget::Host(host) => &host.destination.name,
+            HostTarget::Device(device) => device.name(),
+        }
+    }
+}
+
+/// Targets of a command, and the sessions on them.
 pub(crate) struct Hosts {
-    destinations: Vec<Destination>,
-    sessions: Vec<Mutex<Option<RemoteSession>>>,
-    programs: Programs,
+    targets: Vec<HostTarget>,
+    /// Programs for the hosts. None if all targets are devices.
+    programs: Option<Programs>,
     args: RemoteArgs,
     opening: Opening,
 }
 
 impl Hosts {
-    pub(super) fn new(destinations: Vec<Destination>, programs: Programs, args: &RemoteArgs) -> Hosts {
-        let sessions = destinations.iter().map(|_| Mutex::new(None)).collect();
-        Hosts { destinations, sessions, programs, args: args.clone(), opening: Opening::default() }
+    /// Creates the targets, without sessions.
+    ///
+    /// # Errors
+    /// If this program cannot be read, which hosts receive.
+    pub(super) fn new(targets: Vec<HostTarget>, args: &RemoteArgs) -> std::io::Result<Hosts> {
+        let has_hosts = targets.iter().any(|target| matches!(target, HostTarget::Host(_)));
+        let programs = has_hosts.then(|| super::programs(args)).transpose()?;
+        Ok(Hosts { targets, programs, args: args.clone(), opening: Opening::default() })
     }
 
     /// Returns the number of hosts.
     pub(super) fn len(&self) -> usize {
-        self.destinations.len()
+        self.targets.len()
     }
 
     /// Returns the name of a host.
     pub(super) fn name(&self, at: usize) -> &str {
-        &self.destinations[at].name
+        self.targets[at].name()
     }
 
     /// Returns the address of a host.
     pub(super) fn address(&self, at: usize) -> &str {
-        match &self.destinations[at].via {
-            Via::Ssh(ssh) => &ssh.host,
-            Via::Local => "localhost",
-            _ => self.name(at),
+        match &self.targets[at] {
+            HostTarget::Host(host) => match &host.destination.via {
+                Via::Ssh(ssh) => &ssh.host,
+                Via::Local => "localhost",
+                _ => self.name(at),
+            },
+            HostTarget::Device(device) => &device.address,
         }
     }
 
@@ -97,10 +134,14 @@ impl Hosts {
         call: &RemoteCall,
         output: &mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Finished, HostAnswer> {
-        let mut session = self.sessions[host].lock().unwrap_or_else(PoisonError::into_inner);
+        let host = match &self.targets[host] {
+            HostTarget::Host(host) => host,
+            HostTarget::Device(device) => return device.call(call, output),
+        };
+        let mut session = host.session.lock().unwrap_or_else(PoisonError::into_inner);
         let mut connection = match session.take() {
             Some(connection) => connection,
-            None => self.open(host, false).map_err(HostAnswer::Unreachable)?,
+            None => self.open(&host.destination, false).map_err(HostAnswer::Unreachable)?,
         };
         let finished = connection.call(call, signals::raised(), output);
         match finished {
@@ -128,17 +169,29 @@ impl Hosts {
     /// Keeps the hosts with `true`, in their order.
     pub(super) fn retain(&mut self, kept: &[bool]) {
         let mut keep = kept.iter();
-        self.destinations.retain(|_| keep.next().copied().unwrap_or_default());
-        let mut keep = kept.iter();
-        self.sessions.retain(|_| keep.next().copied().unwrap_or_default());
+        self.targets.retain(|_| keep.next().copied().unwrap_or_default());
     }
 
-    /// Opens a session on a host.
-    pub(super) fn open(&self, host: usize, is_fresh: bool) -> Result<RemoteSession, OpenError> {
-        let destination = &self.destinations[host];
+    /// Opens another session on a host, over a new connection. None for a device.
+    pub(super) fn open_fresh(&self, host: usize) -> Option<Result<RemoteSession, OpenError>> {
+        match &self.targets[host] {
+            HostTarget::Host(host) => Some(self.open(&host.destination, true)),
+            HostTarget::Device(_) => None,
+        }
+    }
+
+    /// Closes the connection to a device until the next command. Each open connection needs a transport, which may be a
+    /// process on this machine. The sessions of hosts stay open.
+    pub(super) fn rest(&self, host: usize) {
+        if let HostTarget::Device(device) = &self.targets[host] {
+            device.close();
+        }
+    }
+
+    fn open(&self, destination: &Destination, is_fresh: bool) -> Result<RemoteSession, OpenError> {
         let _permit = self.opening.permit(destination);
         let settings = Settings {
-            programs: &self.programs,
+            programs: self.programs.as_ref().ok_or_else(|| OpenError::Program("it was not read".to_owned()))?,
             timeout: self.args.connect_timeout,
             keeps_cache: !self.args.no_cache,
             is_fresh,
@@ -149,10 +202,12 @@ impl Hosts {
 
     /// Ends all sessions.
     pub(super) fn close(self) {
-        self.each(&self.all(), |host| {
-            if let Some(connection) = self.sessions[host].lock().unwrap_or_else(PoisonError::into_inner).take() {
-                connection.close();
+        self.each(&self.all(), |host| match &self.targets[host] {
+            HostTarget::Host(host) => {
+                let session = host.session.lock().unwrap_or_else(PoisonError::into_inner).take();
+                session.into_iter().for_each(RemoteSession::close);
             }
+            HostTarget::Device(device) => device.close(),
         });
     }
 }

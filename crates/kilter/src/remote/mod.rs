@@ -1,7 +1,8 @@
-//! Commands on other hosts (`--on`).
+//! Commands on other hosts and on devices (`--on`).
 
 mod apply;
 mod ask;
+mod device_calls;
 mod forward;
 mod health;
 mod host_apply;
@@ -18,13 +19,14 @@ mod targets;
 use std::path::Path;
 use std::sync::Arc;
 
-use kilter_inventory::Target;
+use kilter_inventory::{ConnectionKind, Target};
 use kilter_remote::{Programs, RemoteCall};
 
 use crate::cli::{Cli, Command, RemoteArgs, ServeArgs};
+use crate::devices::DeviceUse;
 use crate::exit::Exit;
 use crate::{foreign, output, paths, signals, trust};
-use hosts::Hosts;
+use hosts::{HostTarget, Hosts};
 pub(crate) use resume::{run as run_rollout, select_failed};
 pub(crate) use saved::is_applied;
 use targets::HostSelection;
@@ -41,39 +43,98 @@ pub(crate) fn run(cli: &Cli, words: Vec<String>) -> Exit {
     if let Err(exit) = signals::listen() {
         return exit;
     }
-    if let Err(exit) = refuse_options(cli) {
-        return exit;
-    }
     match &cli.command {
-        Command::Get(_)
-        | Command::Set(_)
-        | Command::Act(_)
-        | Command::Types(_)
-        | Command::Facts(_)
-        | Command::Status(_)
-        | Command::Pause(_)
-        | Command::Resume(_)
-        | Command::Clean(_)
-        | Command::History(_)
-        | Command::Blame(_)
-        | Command::Undo(_)
-        | Command::Confirm(_) => forward::run(cli, words),
         Command::Plan(args) => apply::plan(cli, args, &words),
         Command::Apply(args) => apply::apply(cli, args, &words),
         Command::Run(args) => run::run(cli, args, &words),
-        _ => output::fail_with(
-            "this command works on this machine only",
-            ["--on is for plan, apply, run, get, set, act, types, facts, status, pause, resume, clean, history, \
-                 blame, undo and confirm"],
-        ),
+        _ => forward::run(cli, words),
     }
 }
 
+/// Refuses commands and options that do not work on these targets.
+fn refuse(cli: &Cli, targets: &[Arc<Target>]) -> Result<(), Exit> {
+    let is_device = |target: &&Arc<Target>| matches!(target.connection, ConnectionKind::Device { .. });
+    if let Some(device) = targets.iter().find(is_device) {
+        refuse_on_device(cli, &device.name)?;
+    }
+    if let (Command::Set(args), [_, _, ..]) = (&cli.command, targets)
+        && args.reports.writes_files()
+        && targets.iter().any(|target| is_device(&target))
+    {
+        return Err(output::fail_with("a report in a file is for a single device", ["name one device with --on"]));
+    }
+    let has_hosts = !targets.iter().all(|target| is_device(&target));
+    if has_hosts && !is_for_hosts(&cli.command) {
+        return Err(output::fail_with(
+            "this command works on this machine only",
+            ["--on is for plan, apply, run, get, set, act, types, facts, status, pause, resume, clean, history, \
+                 blame, undo and confirm"],
+        ));
+    }
+    refuse_options(cli, has_hosts)
+}
+
+/// Returns true if a command works on hosts.
+fn is_for_hosts(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Plan(_)
+            | Command::Apply(_)
+            | Command::Run(_)
+            | Command::Get(_)
+            | Command::Set(_)
+            | Command::Act(_)
+            | Command::Types(_)
+            | Command::Facts(_)
+            | Command::Status(_)
+            | Command::Pause(_)
+            | Command::Resume(_)
+            | Command::Clean(_)
+            | Command::History(_)
+            | Command::Blame(_)
+            | Command::Undo(_)
+            | Command::Confirm(_)
+    )
+}
+
+/// Refuses what needs kilter on the device.
+fn refuse_on_device(cli: &Cli, name: &str) -> Result<(), Exit> {
+    let remote = &cli.global.remote;
+    let (is_confirmed, follows) = match &cli.command {
+        Command::Apply(args) => (args.confirm_within.is_some() || args.health.is_some(), false),
+        Command::History(args) => (false, args.follow),
+        _ => (false, false),
+    };
+    if follows {
+        let message = format!("--follow does not work on the device {name}: its history is on this machine");
+        return Err(output::fail_with(message, ["repeat the command without --follow"]));
+    }
+    if is_confirmed {
+        let message = format!("--confirm-within and --health do not work on the device {name}: it cannot run kilter");
+        let hint = "use --healthy-for with --healthy-url or --healthy-command, which check from this machine";
+        return Err(output::fail_with(message, [hint]));
+    }
+    if remote.is_become || remote.become_user.is_some() || remote.ask_become_pass {
+        let message = format!("--become does not work on the device {name}: its connection info has the user");
+        let hint = format!("leave it out by `!{name}`, or set `become` of the hosts in the inventory");
+        return Err(output::fail_with(message, [hint]));
+    }
+    if DeviceUse::of(&cli.command) == DeviceUse::Unsupported {
+        let message = format!("this command does not work on the device {name}");
+        let hints = [
+            "a device supports plan, apply, check, get, set, types, facts, history, blame and undo".to_owned(),
+            format!("`!{name}` leaves it out, such as --on 'all,!{name}'"),
+        ];
+        return Err(output::fail_with(message, hints));
+    }
+    Ok(())
+}
+
 /// Refuses options that name files of this machine.
-fn refuse_options(cli: &Cli) -> Result<(), Exit> {
+fn refuse_options(cli: &Cli, has_hosts: bool) -> Result<(), Exit> {
     let global = &cli.global;
     let given = [
-        ("-I", !global.include.is_empty()),
+        ("-I", !global.include.is_empty() && has_hosts),
         ("--mold", global.mold.is_some()),
         ("--channel3", global.channel3.is_some()),
     ];
@@ -104,8 +165,7 @@ pub(crate) fn run_on(host: &str, is_root: bool, args: Vec<String>) -> Result<u8,
     signals::listen().map_err(|_| "signals cannot be received".to_owned())?;
     let options = RemoteArgs { is_become: is_root, ..RemoteArgs::default() };
     let destination = targets::of_name(host, &options)?;
-    let programs = programs(&options).map_err(|error| error.to_string())?;
-    let hosts = Hosts::new(vec![destination], programs, &options);
+    let hosts = Hosts::new(vec![HostTarget::host(destination)], &options).map_err(|error| error.to_string())?;
     let call = RemoteCall { args, ..RemoteCall::default() };
     let finished = hosts.call_streaming(0, &call, &mut foreign::write);
     hosts.close();
@@ -135,14 +195,16 @@ fn programs(args: &RemoteArgs) -> std::io::Result<Programs> {
     Programs::new(directory, trust::usual(), cache.as_deref())
 }
 
-/// Returns the selected hosts of a command line, without sessions unless the selection needs facts.
+/// Returns the selected targets of a command line, without sessions unless the selection needs facts.
 ///
 /// # Errors
-/// If no host is selected; reported.
-fn hosts(args: &RemoteArgs) -> Result<(Hosts, Vec<Arc<Target>>), Exit> {
-    let mut selection = HostSelection::read(args)?;
-    let programs = programs(args).map_err(|error| output::fail(format_args!("cannot read this program: {error}")))?;
-    let mut hosts = Hosts::new(selection.destinations(args)?, programs, args);
+/// If no target is selected, or the command does not work on one; reported.
+fn hosts(cli: &Cli) -> Result<(Hosts, Vec<Arc<Target>>), Exit> {
+    let mut selection = HostSelection::read(&cli.global)?;
+    refuse(cli, selection.targets())?;
+    selection.ask_for_passwords(&cli.global.remote)?;
+    let hosts = Hosts::new(selection.host_targets(&cli.global)?, &cli.global.remote);
+    let mut hosts = hosts.map_err(|error| output::fail(format_args!("cannot read this program: {error}")))?;
     selection.decide(&mut hosts)?;
     Ok((hosts, selection.targets().to_vec()))
 }

@@ -22,7 +22,7 @@ use crate::style::{FAILED, NAME, styled};
 use crate::target_results::{grouped, indented, without_durations};
 
 /// Name of the plan in the working directory on a host.
-pub(super) const PLAN: &str = "plan";
+pub(super) const PLAN: &str = "host-plan";
 
 /// Plan of a host.
 pub(super) enum HostPlan {
@@ -70,7 +70,11 @@ pub(super) struct Planner<'a> {
 impl Planner<'_> {
     /// Makes the plans of all hosts, in their order.
     pub(super) fn plans(&self) -> Vec<HostPlan> {
-        self.hosts.each(&self.hosts.all(), |host| self.plan(host).unwrap_or_else(|plan| plan))
+        self.hosts.each(&self.hosts.all(), |host| {
+            let plan = self.plan(host).unwrap_or_else(|plan| plan);
+            self.hosts.rest(host);
+            plan
+        })
     }
 
     /// Returns the manifests for a host, compiled with its facts.

@@ -183,6 +183,8 @@ fn command(stored: &StoredRollout) -> Result<(Cli, ApplyArgs), Exit> {
     let remote = &mut cli.global.remote;
     remote.failed_of = None;
     remote.inventory.iter_mut().chain(&mut remote.ssh_config).for_each(absolute);
+    let Global { include, trust, device_config, .. } = &mut cli.global;
+    include.iter_mut().chain(trust).chain(device_config).for_each(absolute);
     Ok((cli, apply))
 }
 

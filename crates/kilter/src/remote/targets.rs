@@ -1,15 +1,18 @@
-//! Hosts of a command line: the inventory, and the selection by `--on`.
+//! Targets of a command line: the inventory, the device configuration, and the selection by `--on`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kilter_inventory::{ConnectionKind, Inventory, Selector, Target, ask_for_passwords};
-use kilter_model::Value;
 use kilter_model::expr::Lookup;
+use kilter_model::{Hash, Value};
 use kilter_remote::{Become, Destination, Password, Ssh, Via};
 
 use super::ask;
-use super::hosts::Hosts;
+use super::device_calls::DeviceCalls;
+use super::hosts::{HostTarget, Hosts};
 use crate::cli::{Global, RemoteArgs};
+use crate::devices::{self, DeviceTarget};
 use crate::exit::Exit;
 use crate::{inventory, output, trust};
 
@@ -19,15 +22,22 @@ pub(super) struct HostSelection {
     selectors: Vec<Selector>,
     /// Candidates in the order of the command line, each once.
     targets: Vec<Arc<Target>>,
+    /// Devices of the device configuration.
+    devices: HashMap<String, DeviceTarget>,
 }
 
 impl HostSelection {
-    /// Reads the inventory and selects the hosts, as far as it is possible without their facts.
+    /// Reads the inventory and the device configuration, and selects the targets, as far as it is possible without
+    /// their facts.
     ///
     /// # Errors
-    /// If the inventory has problems, or no host is selected; reported.
-    pub(super) fn read(args: &RemoteArgs) -> Result<HostSelection, Exit> {
+    /// If the inventory has problems, or no target is selected; reported.
+    pub(super) fn read(global: &Global) -> Result<HostSelection, Exit> {
+        let args = &global.remote;
         let inventory = inventory::open(args.inventory.as_deref(), &trust::usual())?.unwrap_or_default();
+        let devices: HashMap<String, DeviceTarget> =
+            devices::configured(global)?.into_iter().map(|device| (device.name.clone(), device)).collect();
+        let inventory = inventory.with_outside(devices.values().map(configured));
         let (mut selectors, mut targets) = (Vec::new(), Vec::<Arc<Target>>::new());
         for text in &args.on {
             let refuse = |error: kilter_inventory::SelectError| {
@@ -36,29 +46,48 @@ impl HostSelection {
             let selector = Selector::parse(text).map_err(refuse)?;
             for target in selector.select(&inventory).map_err(refuse)? {
                 if targets.iter().all(|known| known.name != target.name) {
-                    targets.push(target);
+                    targets.push(with_configuration(target, &devices)?);
                 }
             }
             selectors.push(selector);
         }
-        // A host that no connection can reach needs no password.
-        targets.iter().try_for_each(|target| reachable(target, args).map(drop))?;
-        ask_for_passwords(&mut targets, &mut |question| {
-            ask::password(&format!("{question}: ")).map(|password| password.text().to_owned())
-        })?;
         match targets.is_empty() {
             true => Err(output::fail(format_args!("--on `{}` selects no host", args.on.join(" ")))),
-            false => Ok(HostSelection { inventory, selectors, targets }),
+            false => Ok(HostSelection { inventory, selectors, targets, devices }),
         }
     }
 
-    /// Returns the ways to the hosts.
+    /// Asks for the passwords that the inventory does not have.
     ///
     /// # Errors
-    /// If there is none to a host; reported.
-    pub(super) fn destinations(&self, args: &RemoteArgs) -> Result<Vec<Destination>, Exit> {
+    /// If no connection can reach a host, or there is no terminal; reported.
+    pub(super) fn ask_for_passwords(&mut self, args: &RemoteArgs) -> Result<(), Exit> {
+        // A host that no connection can reach needs no password.
+        let is_host = |target: &&Arc<Target>| !matches!(target.connection, ConnectionKind::Device { .. });
+        self.targets.iter().filter(is_host).try_for_each(|target| reachable(target, args).map(drop))?;
+        ask_for_passwords(&mut self.targets, &mut |question| {
+            ask::password(&format!("{question}: ")).map(|password| password.text().to_owned())
+        })
+    }
+
+    /// Returns the ways to the targets.
+    ///
+    /// # Errors
+    /// If there is none to a target; reported.
+    pub(super) fn host_targets(&mut self, global: &Global) -> Result<Vec<HostTarget>, Exit> {
+        let args = &global.remote;
         let asked = become_user(args)?;
+        let mut devices = std::mem::take(&mut self.devices);
         let destination = |target: &Arc<Target>| {
+            if let ConnectionKind::Device { transport, attributes } = &target.connection {
+                let device = match devices.remove(target.name.as_str()) {
+                    Some(device) => Ok(device),
+                    None => DeviceTarget::of_inventory(&target.name, transport, attributes.clone()),
+                };
+                let device = device.map_err(|why| output::fail(format_args!("the device {}: {why}", target.name)))?;
+                let address = attributes.get("host").and_then(Value::as_str).unwrap_or(&target.name);
+                return Ok(HostTarget::Device(DeviceCalls::new(device, address.to_owned(), global)));
+            }
             let mut destination = reachable(target, args)?;
             // The command line has priority, and may supply only the password.
             if let Some(asked) = &asked {
@@ -68,7 +97,7 @@ impl HostSelection {
                 let password = asked.password.clone().or(by.password);
                 destination.become_user = Some(Become { password, ..by });
             }
-            Ok(destination)
+            Ok(HostTarget::host(destination))
         };
         self.targets.iter().map(destination).collect()
     }
@@ -86,7 +115,11 @@ impl HostSelection {
         if !self.selectors.iter().any(Selector::needs_facts) {
             return Ok(());
         }
-        let facts = hosts.each(&hosts.all(), |host| hosts.facts(host));
+        let facts = hosts.each(&hosts.all(), |host| {
+            let facts = hosts.facts(host);
+            hosts.rest(host);
+            facts
+        });
         let mut kept = Vec::new();
         for (target, facts) in self.targets.iter().zip(&facts) {
             let Ok(facts) = facts else {
@@ -130,6 +163,26 @@ pub(crate) fn select_root(global: &mut Global) -> Result<(), Exit> {
     let text = text.ok_or_else(|| refuse(&"a path in UTF-8 without commas is expected"))?;
     global.remote.on = vec![format!("chroot://{text}")];
     Ok(())
+}
+
+/// Returns a device of the device configuration as a target.
+fn configured(device: &DeviceTarget) -> Target {
+    let connection = ConnectionKind::Device { transport: device.transport().into(), attributes: Hash::default() };
+    Target { connection, ..Target::named(device.name.as_str()) }
+}
+
+/// Returns a target of the inventory with its connection in the device configuration, if it has one.
+fn with_configuration(target: Arc<Target>, devices: &HashMap<String, DeviceTarget>) -> Result<Arc<Target>, Exit> {
+    let Some(device) = devices.get(target.name.as_str()) else { return Ok(target) };
+    let configured = configured(device);
+    match &target.connection {
+        ConnectionKind::Ssh => Ok(Arc::new(Target { connection: configured.connection, ..(*target).clone() })),
+        connection if *connection == configured.connection => Ok(target),
+        _ => Err(output::fail_with(
+            format_args!("{} has a connection in the inventory and in the device configuration", target.name),
+            ["remove one of them"],
+        )),
+    }
 }
 
 /// Returns the way to a host that is in no inventory.
@@ -189,7 +242,7 @@ fn destination(target: &Target, args: &RemoteArgs) -> Result<Destination, String
         ConnectionKind::Podman { container } => Via::Podman(container.to_string()),
         ConnectionKind::Nspawn { machine } => Via::Machine(machine.to_string()),
         ConnectionKind::Chroot { directory } => Via::Chroot(directory.clone()),
-        ConnectionKind::Device { .. } => return Err("it is a device, and this command is for hosts".to_owned()),
+        ConnectionKind::Device { .. } => return Err("it is a device, and ralsh works on hosts only".to_owned()),
     };
     let become_user = target.become_.as_ref().map(|by| -> Result<Become, String> {
         let password = by.password.as_ref().and_then(secret_text).map(Password::new);

@@ -10,7 +10,7 @@ use kilter_runtime::{Event, InFlight, Observer};
 use super::{json, report};
 use crate::style::{CHANGED, FAILED, FAINT, styled};
 use crate::visible::visible;
-use crate::{output, terminal};
+use crate::{output, streams, terminal};
 
 /// Minimum interval between two updates of the status line.
 const PAINTING: Duration = Duration::from_millis(80);
@@ -43,7 +43,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(shown: OutputSelection, total: usize) -> Progress {
-        let status_line = !shown.quiet && std::io::stderr().is_terminal();
+        let status_line = !shown.quiet && std::io::stderr().is_terminal() && !streams::is_in_memory();
         let (doing, held) = (String::new(), String::new());
         Progress { shown, status_line, painted: None, settled: 0, total, doing, held }
     }
@@ -85,7 +85,7 @@ impl Progress {
 
     fn print_line(&mut self, line: &str) {
         self.clear();
-        let _ = writeln!(anstream::stderr().lock(), "{line}");
+        streams::error_line(line, output::is_styled());
     }
 }
 

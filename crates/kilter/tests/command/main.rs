@@ -15,6 +15,7 @@ mod config;
 mod confirmation;
 mod contents;
 mod contested;
+mod device_rollout;
 mod devices;
 mod embedded;
 mod encrypted;

@@ -10,7 +10,7 @@ use crate::{markdown, terminal};
 /// Returns all types, each with its providers and one line of description.
 pub(super) fn list(registry: &Registry) -> String {
     let mut table = Table::new(["type", "provider", "description"]);
-    for of in registry.types() {
+    for of in registry.types().filter(|of| registry.is_for_target(of.as_ref())) {
         for candidate in registry.candidates(of.schema().name.as_str()) {
             let provider = registry.at(candidate.index);
             let schema = provider.schema();

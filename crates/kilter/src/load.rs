@@ -31,7 +31,7 @@ use crate::collected::Collected;
 use crate::exit::Exit;
 use crate::run_inputs::RunInputs;
 use crate::session::Session;
-use crate::{facts, output, released, reversals, signals, trust};
+use crate::{facts, output, released, reversals, signals, streams, trust};
 use known::compile_known;
 use recorded::RecordedSource;
 use sources::{FactSource, Includes, KeptSecrets, LiveFacts, LiveIncludes, SecretsFrom};
@@ -403,8 +403,9 @@ fn read(
     timeout: Duration,
 ) -> Result<Source, String> {
     if path.as_os_str() == "-" {
-        let text = signals::killable(|| std::io::read_to_string(std::io::stdin().lock()))
-            .map_err(|error| format!("cannot read the manifest from the standard input: {error}"))?;
+        let read = signals::killable(|| streams::read_stdin(u64::MAX));
+        let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other));
+        let text = text.map_err(|error| format!("cannot read the manifest from the standard input: {error}"))?;
         return Ok(Source::new("<stdin>", text));
     }
     let shown = path.display();

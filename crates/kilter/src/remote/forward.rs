@@ -165,9 +165,12 @@ fn is_endless(command: &Command) -> bool {
 /// Returns the standard input, if the command reads it.
 fn stdin(command: &Command) -> Result<Vec<u8>, Exit> {
     let mut stdin = Vec::new();
-    if let Command::Set(args) = command
-        && args.words.iter().any(|word| word.ends_with("=-"))
-    {
+    let is_read = match command {
+        Command::Set(args) => args.words.iter().any(|word| word.ends_with("=-")),
+        Command::Check(args) => args.input.manifests.iter().any(|path| path.as_os_str() == "-"),
+        _ => false,
+    };
+    if is_read {
         let read = crate::signals::killable(|| std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut stdin));
         read.map_err(|error| output::fail(format_args!("cannot read the standard input: {error}")))?;
     }

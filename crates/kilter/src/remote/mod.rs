@@ -40,6 +40,8 @@ const COMPRESSED: &str = "compressed";
 
 /// Runs a command on other hosts. `words` are the words of the command line after the name of the program.
 pub(crate) fn run(cli: &Cli, words: Vec<String>) -> Exit {
+    // Its threads wait for hosts and devices, and need no separate memory arenas.
+    kilter_process::use_single_arena();
     if let Err(exit) = signals::listen() {
         return exit;
     }

@@ -11,6 +11,7 @@
 //! | `measure` | builds that program and measures it; `--gates` selects the measurements without noise |
 //! | `server` | builds that program and applies `examples/server` with it to test hosts, in many orders |
 //! | `rollout` | builds that program and tries roll-outs to eight test hosts |
+//! | `devices` | builds that program, measures it with 100 devices, and tries devices that fail |
 //! | `inventory-peer` | compares kilter's reading of Ansible's inventories with `ansible-inventory`, which it needs |
 //! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes no files |
 //!
@@ -18,6 +19,7 @@
 
 mod all_tests;
 mod ci;
+mod devices;
 mod dist;
 mod docs;
 mod hosts;
@@ -39,7 +41,7 @@ use all_tests::Simulation;
 const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | \
                      package [--try] | measure [--gates] [NAME...] | \
                      server [--shuffles N] [--graphs N] [--seed S] [--trial NAME] | \
-                     rollout | inventory-peer [--random N] | layers | type-names | docs [--check]";
+                     rollout | devices | inventory-peer [--random N] | layers | type-names | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         ["measure", ..] => ExitCode::from(measure::run(&root, &owned[1..])),
         ["server", options @ ..] => report(server::run(&root, options)),
         ["rollout"] => report(rollout::run(&root)),
+        ["devices"] => report(devices::run(&root)),
         ["dist"] => report(dist::run(&root)),
         ["package"] => report(package::run(&root)),
         ["package", "--try"] => report(package::try_packages(&root)),

@@ -95,7 +95,7 @@ struct Driver<'run: 'scope, 'hold, 'scope, 'env: 'scope> {
     /// Catalog of an edit that has not been applied yet: commands have to be carried out first.
     next: Option<Box<Prepared>>,
     environment: CallEnvironment<'run>,
-    shelves: ReadCaches,
+    read_caches: ReadCaches,
     options: &'run Options,
     stop: &'run ShutdownHandle,
     sender: Sender<Message>,
@@ -218,7 +218,7 @@ impl Driver<'_, '_, '_, '_> {
     fn pause_for_edit(&mut self) {
         self.machine.input(self.now, Input::Pause);
         let mut unbegun = self.unbegun(|_| true);
-        unbegun.extend(self.shelves.take_parked());
+        unbegun.extend(self.read_caches.take_parked());
         for vertex in unbegun {
             self.machine.input(self.now, Input::Requeued(vertex));
         }

@@ -24,7 +24,7 @@ pub(crate) struct Workers<'scope, 'env: 'scope> {
 
 struct SharedQueue<'scope> {
     queue: Mutex<Queue<'scope>>,
-    bell: Condvar,
+    wakeup: Condvar,
 }
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct Queue<'scope> {
 
 impl<'scope, 'env> Workers<'scope, 'env> {
     pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, limit: usize) -> Self {
-        let shared = Arc::new(SharedQueue { queue: Mutex::new(Queue::default()), bell: Condvar::new() });
+        let shared = Arc::new(SharedQueue { queue: Mutex::new(Queue::default()), wakeup: Condvar::new() });
         Workers { scope, shared, limit, started: 0 }
     }
 
@@ -49,7 +49,7 @@ impl<'scope, 'env> Workers<'scope, 'env> {
         let enough = queue.idle >= queue.jobs.len();
         drop(queue);
         if enough || self.started == self.limit {
-            self.shared.bell.notify_one();
+            self.shared.wakeup.notify_one();
         } else {
             self.start();
         }
@@ -62,7 +62,7 @@ impl<'scope, 'env> Workers<'scope, 'env> {
         let thread = Builder::new().name("worker".into());
         match thread.spawn_scoped(self.scope, move || shared.work()) {
             Ok(_) => self.started += 1,
-            Err(_) if self.started > 0 => self.shared.bell.notify_one(),
+            Err(_) if self.started > 0 => self.shared.wakeup.notify_one(),
             Err(_) => self.shared.work_off(),
         }
     }
@@ -77,7 +77,7 @@ impl Workers<'_, '_> {
     /// Stops or resumes the start of queued jobs.
     pub(crate) fn pause(&mut self, paused: bool) {
         self.shared.lock().paused = paused;
-        self.shared.bell.notify_all();
+        self.shared.wakeup.notify_all();
         if self.started == 0 && !self.shared.lock().jobs.is_empty() {
             self.start();
         }
@@ -102,7 +102,7 @@ impl Workers<'_, '_> {
 impl Drop for Workers<'_, '_> {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
-        self.shared.bell.notify_all();
+        self.shared.wakeup.notify_all();
     }
 }
 
@@ -144,7 +144,7 @@ impl<'scope> SharedQueue<'scope> {
                 return None;
             }
             queue.idle += 1;
-            queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.wakeup.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.idle -= 1;
         }
     }

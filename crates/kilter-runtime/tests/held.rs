@@ -179,7 +179,7 @@ fn held_with(
     resources: Vec<Resource>,
     others: Option<(&StatusHandle, Sender<()>)>,
 ) -> (Report, Vec<String>) {
-    let (window, told) = others.unzip();
+    let (status_handle, told) = others.unzip();
     let catalog = Catalog::of(resources);
     let prepared = plan_of(catalog, registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Flushed, Strictness::Warning);
@@ -192,7 +192,7 @@ fn held_with(
         declared: &mut Fixed,
         watchdog_interval: None,
         paused: None,
-        window,
+        status_handle,
         status_socket: None,
     };
     let report = prepared.hold(&options, hold, &slots.stop, &mut logged).unwrap();
@@ -251,15 +251,15 @@ fn failed_flush_is_repeated_later() {
 fn paused_run_retries_a_failed_flush_within_seconds_and_reports_it_once() {
     let slots = Slots::new(2, StopRequest::Flush(3));
     let registry = Registry::new([Arc::clone(&slots) as Arc<dyn Provider>]).unwrap();
-    let (window, (told, tells)) = (StatusHandle::default(), channel());
+    let (status_handle, (told, tells)) = (StatusHandle::default(), channel());
     std::thread::scope(|scope| {
-        let window = &window;
+        let status_handle = &status_handle;
         scope.spawn(move || {
             // The line about the failed flush.
             tells.recv().unwrap();
-            window.pause(Pause::default(), Duration::from_secs(60)).unwrap();
+            status_handle.pause(Pause::default(), Duration::from_secs(60)).unwrap();
         });
-        let (report, logged) = held_with(&registry, &slots, vec![slot("good", 0, 0)], Some((window, told)));
+        let (report, logged) = held_with(&registry, &slots, vec![slot("good", 0, 0)], Some((status_handle, told)));
         assert_eq!(logged, ["slot: stuck"]);
         assert!(report.duration < Duration::from_secs(30), "{:?}", report.duration);
     });

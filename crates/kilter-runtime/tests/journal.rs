@@ -234,7 +234,7 @@ fn hold(declared: &mut Edited) -> Hold<'_> {
         declared,
         watchdog_interval: None,
         paused: None,
-        window: None,
+        status_handle: None,
         status_socket: None,
     }
 }

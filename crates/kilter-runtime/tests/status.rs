@@ -219,12 +219,12 @@ fn notify(first: u32, second: u32) -> Relation {
 
 /// Status of a run.
 struct Seen<'a> {
-    window: &'a StatusHandle,
+    status_handle: &'a StatusHandle,
 }
 
 impl Seen<'_> {
     fn all(&self) -> Option<StatusSnapshot> {
-        self.window.snapshot(StatusFilter::All, Duration::from_secs(60)).ok()
+        self.status_handle.snapshot(StatusFilter::All, Duration::from_secs(60)).ok()
     }
 
     /// Waits until the status meets a condition, and returns it.
@@ -267,7 +267,8 @@ fn hold_catalog(
     let prepared = plan_of(catalog, &registry, &Context::empty()).unwrap_or_else(|rejected| panic!("{rejected:?}"));
     let (durability, strictness) = (Durability::Unflushed, Strictness::Warning);
     let options = Options { mode: Mode::Apply, jobs, durability, strictness, state_dir: None };
-    let (window, stop, heard) = (StatusHandle::default(), ShutdownHandle::new().unwrap(), ReportedResults::default());
+    let (status_handle, stop, heard) =
+        (StatusHandle::default(), ShutdownHandle::new().unwrap(), ReportedResults::default());
     let hold = Hold {
         converged: None,
         until_converged: false,
@@ -275,13 +276,15 @@ fn hold_catalog(
         declared: &mut Fixed,
         watchdog_interval: None,
         paused: None,
-        window: Some(&window),
+        status_handle: Some(&status_handle),
         status_socket: None,
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Whatever it finds, the run ends.
-            let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&Seen { window: &window })));
+            let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                look(&Seen { status_handle: &status_handle })
+            }));
             slots.open();
             stop.request();
             looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -423,7 +426,7 @@ fn composite_resource_has_the_worst_status_of_its_parts() {
         let standings = seen.when(|standings| one(standings, "behind").word == "in_sync");
         assert_eq!((standings.composites[2].word, standings.composites[0].word), ("in_sync", "failed"));
         // What is in its state is not among what is notable, but what holds something that is not.
-        let look = |which| seen.window.snapshot(which, Duration::from_secs(60)).unwrap();
+        let look = |which| seen.status_handle.snapshot(which, Duration::from_secs(60)).unwrap();
         let notable = look(StatusFilter::Notable);
         assert_eq!(notable.composites.iter().map(|one| one.word).collect::<Vec<_>>(), ["failed"]);
         let named = look(StatusFilter::Named(vec![ResourceRef::new("site", "two"), ResourceRef::new("site", "three")]));

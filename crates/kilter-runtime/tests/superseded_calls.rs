@@ -164,7 +164,7 @@ fn hold(declared: &mut dyn ManifestSource) -> Hold<'_> {
         declared,
         watchdog_interval: None,
         paused: None,
-        window: None,
+        status_handle: None,
         status_socket: None,
     }
 }

@@ -27,16 +27,20 @@ const HEADERS: usize = 64;
 
 /// Listens at an address until the returned listener is dropped. Also returns the address with the port that the
 /// system has chosen.
-pub(crate) fn open(server: &Server, at: SocketAddr, window: &Arc<StatusHandle>) -> io::Result<(Listener, SocketAddr)> {
+pub(crate) fn open(
+    server: &Server,
+    at: SocketAddr,
+    status_handle: &Arc<StatusHandle>,
+) -> io::Result<(Listener, SocketAddr)> {
     let socket = TcpListener::bind(at)?;
     let at = socket.local_addr()?;
-    let metrics = Metrics { window: Arc::clone(window), clients: Arc::default() };
+    let metrics = Metrics { status_handle: Arc::clone(status_handle), clients: Arc::default() };
     Ok((server.listen(Socket::Tcp(socket), Arc::new(metrics))?, at))
 }
 
 /// HTTP with one page.
 struct Metrics {
-    window: Arc<StatusHandle>,
+    status_handle: Arc<StatusHandle>,
     clients: Arc<AtomicUsize>,
 }
 
@@ -57,7 +61,7 @@ impl Protocol for Metrics {
 
     fn answer(&self, stream: &Stream, request: io::Result<Vec<u8>>) {
         match request.map_or(MetricsRequest::Invalid, |bytes| parse(&bytes)) {
-            MetricsRequest::Metrics(part) => match self.window.snapshot(StatusFilter::Notable, QUERY_TIMEOUT) {
+            MetricsRequest::Metrics(part) => match self.status_handle.snapshot(StatusFilter::Notable, QUERY_TIMEOUT) {
                 Ok(standings) => respond(stream, "200 OK", &metrics::text(&status::brief(&standings)), part),
                 Err(why) => respond(stream, "503 Service Unavailable", &format!("{why}\n"), part),
             },

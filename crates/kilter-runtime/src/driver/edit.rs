@@ -20,7 +20,7 @@ impl Driver<'_, '_, '_, '_> {
     pub(super) fn edit(&mut self, mut next: Prepared) {
         self.observer.event(Event::Idle);
         // Some watches end after this. They and the calls in flight may still send messages.
-        let listened = self.holder.iter().flat_map(|holder| holder.listening.vertices());
+        let listened = self.holder.iter().flat_map(|holder| holder.provider_watches.vertices());
         let ids: Vec<ResourceId> = self.calls.ids().chain(listened).collect();
         self.state.remember_secrets(ids.into_iter());
         let mut matches = Matches::of(&self.prepared, &next);
@@ -91,7 +91,7 @@ impl Driver<'_, '_, '_, '_> {
         self.refused.retain(|vertex| graph.contains(*vertex));
         self.wakes.retain(|(_, vertex)| graph.contains(*vertex));
         self.unrecorded.clear();
-        self.shelves.stop_waiting();
+        self.read_caches.stop_waiting();
         if let Some(holder) = &mut self.holder {
             holder.forget(gone);
         }
@@ -100,7 +100,7 @@ impl Driver<'_, '_, '_, '_> {
     /// Returns the resources that must not be checked yet.
     fn awaiting_watch(&self, fresh: &[ResourceId]) -> BTreeSet<ResourceId> {
         let lookup = self.prepared.lookup();
-        let silent = self.holder.as_ref().map(|holder| holder.listening.silent()).unwrap_or_default();
+        let silent = self.holder.as_ref().map(|holder| holder.provider_watches.silent()).unwrap_or_default();
         // Unchanged resources that wait for their watch continue to wait.
         let mut unwatched: BTreeSet<ResourceId> = fresh.iter().copied().filter(|id| silent.contains(id)).collect();
         for (call, target) in self.calls.superseded(&self.prepared.graph) {

@@ -16,7 +16,7 @@ impl Driver<'_, '_, '_, '_> {
     pub(super) fn watch_anew(&mut self, fresh: &[ResourceId]) {
         let Some(holder) = &mut self.holder else { return };
         holder.watch(&self.prepared, fresh, self.options, &self.sender, self.now);
-        holder.listening.begin(&self.prepared, self.options.mode, &self.sender, self.stop);
+        holder.provider_watches.begin(&self.prepared, self.options.mode, &self.sender, self.stop);
     }
 
     /// Starts to hold a catalog whose watches have been registered.
@@ -119,7 +119,7 @@ impl Driver<'_, '_, '_, '_> {
             .map(|longest| longest.saturating_sub(self.start.elapsed()));
         let read = holder.reading.next().map(|at| until(at.0));
         let alive = holder.hold.watchdog_interval.map(|_| until(holder.alive_at.0));
-        let heard = holder.listening.patience().map(|at| until(at.0));
+        let heard = holder.provider_watches.patience().map(|at| until(at.0));
         let resume = holder.paused.as_ref().and_then(PauseState::until).map(|at| until(at.0));
         let journal = holder.journal.as_ref().map(|failure| until(failure.next_try.0));
         let flush = (!self.state.flushes.is_empty() && self.in_flight() == 0).then(|| until(holder.flush_due().0));

@@ -17,7 +17,7 @@ use crate::observer::Event;
 impl Driver<'_, '_, '_, '_> {
     /// Handles the events of a provider.
     pub(super) fn on_provider_events(&mut self, told: &Arc<WatchChannel>) {
-        if self.holder.as_mut().is_none_or(|holder| holder.listening.find(told).is_none()) {
+        if self.holder.as_mut().is_none_or(|holder| holder.provider_watches.find(told).is_none()) {
             return;
         }
         let PendingEvents { status, any, changed, of } = told.news();
@@ -41,17 +41,17 @@ impl Driver<'_, '_, '_, '_> {
     /// Handles the end of a watch that was requested to end.
     pub(super) fn on_watch_ended(&mut self, told: &Arc<WatchChannel>) {
         if let Some(holder) = &mut self.holder {
-            holder.listening.on_watch_ended(told);
+            holder.provider_watches.on_watch_ended(told);
         }
     }
 
     /// Handles the start or restart of a watch.
     fn on_watch_established(&mut self, told: &Arc<WatchChannel>) {
         let Some(holder) = &mut self.holder else { return };
-        let Some(listener) = holder.listening.find(told) else { return };
+        let Some(listener) = holder.provider_watches.find(told) else { return };
         let was_lost = std::mem::replace(&mut listener.state, ListenerState::Watching) == ListenerState::Lost;
         let vertices = told.vertices();
-        let is_watched = |vertex: &&ResourceId| !holder.listening.unwatched.contains_key(*vertex);
+        let is_watched = |vertex: &&ResourceId| !holder.provider_watches.unwatched.contains_key(*vertex);
         let watched: Vec<ResourceId> = vertices.iter().filter(is_watched).copied().collect();
         watched.into_iter().for_each(|vertex| holder.polls.remove_reason(vertex, PollReason::Provider));
         if was_lost {
@@ -76,7 +76,7 @@ impl Driver<'_, '_, '_, '_> {
         let is_state = self.is_state(vertex);
         let Some(holder) = &mut self.holder else { return };
         let WatchStatus::Lost(why) = status else {
-            if holder.listening.unwatched.remove(&vertex).is_some() {
+            if holder.provider_watches.unwatched.remove(&vertex).is_some() {
                 holder.polls.remove_reason(vertex, PollReason::Provider);
                 self.observer.event(Event::Rewatched { count: 1 });
             }
@@ -87,7 +87,7 @@ impl Driver<'_, '_, '_, '_> {
             holder.polls.add_reason(vertex, PollReason::Provider, self.now);
         }
         let why = self.state.sealed(resource.reference.type_name.as_str(), &resource.name, why.to_string());
-        if holder.listening.unwatched.insert(vertex, why.as_str().into()).is_none() {
+        if holder.provider_watches.unwatched.insert(vertex, why.as_str().into()).is_none() {
             let why = &format!("{}: {why}", resource.reference);
             self.observer.event(Event::Unwatched { count: 1, why, every: is_state.then_some(POLL) });
         }
@@ -98,10 +98,10 @@ impl Driver<'_, '_, '_, '_> {
         let vertices = told.vertices();
         let states: Vec<ResourceId> = vertices.iter().copied().filter(|vertex| self.is_state(*vertex)).collect();
         let Some(holder) = &mut self.holder else { return };
-        let Some(listener) = holder.listening.find(told) else { return };
+        let Some(listener) = holder.provider_watches.find(told) else { return };
         let is_news = std::mem::replace(&mut listener.state, ListenerState::Lost) != ListenerState::Lost;
         for vertex in &vertices {
-            holder.listening.unwatched.remove(vertex);
+            holder.provider_watches.unwatched.remove(vertex);
         }
         for vertex in states {
             holder.polls.add_reason(vertex, PollReason::Provider, self.now);
@@ -120,11 +120,11 @@ impl Driver<'_, '_, '_, '_> {
     /// Gives up waiting for watches that have not confirmed their start in time.
     pub(super) fn check_watch_starts(&mut self) {
         let Some(holder) = &mut self.holder else { return };
-        if holder.listening.patience().is_none_or(|until| until > self.now) {
+        if holder.provider_watches.patience().is_none_or(|until| until > self.now) {
             return;
         }
         let is_over = |listener: &&Listener| listener.since.0.saturating_add(WATCH_START_TIMEOUT) <= self.now.0;
-        let silent = holder.listening.of_state(ListenerState::Silent).filter(is_over);
+        let silent = holder.provider_watches.of_state(ListenerState::Silent).filter(is_over);
         let silent: Vec<Arc<WatchChannel>> = silent.map(|listener| Arc::clone(&listener.told)).collect();
         for told in silent {
             let provider = self.prepared.registry.at(usize::from(told.provider));

@@ -21,20 +21,22 @@ impl Driver<'_, '_, '_, '_> {
         let at = group.provider;
         let vertices: Vec<ResourceId> = items.iter().map(|item| item.vertex).collect();
         if self.holder.is_none() {
-            vertices.iter().for_each(|vertex| self.shelves.mark_visited(*vertex));
+            vertices.iter().for_each(|vertex| self.read_caches.mark_visited(*vertex));
         }
         let again = self.is_tried_again(vertices.iter().copied());
-        if let (Some(why), false) = (self.shelves.at(at).unavailable.clone(), again) {
+        if let (Some(why), false) = (self.read_caches.at(at).unavailable.clone(), again) {
             return self.answer(CallKind::Check, step::failed(&vertices, &why));
         }
-        let (known, unknown): (Vec<_>, Vec<_>) =
-            items.into_iter().map(|item| (self.shelves.take(at, item.name()), item)).partition(|(s, _)| s.is_some());
+        let (known, unknown): (Vec<_>, Vec<_>) = items
+            .into_iter()
+            .map(|item| (self.read_caches.take(at, item.name()), item))
+            .partition(|(s, _)| s.is_some());
         let known = known.into_iter().map(|(state, item)| (item, state));
         let unknown = unknown.into_iter().map(|(state, item)| (item, state));
-        if self.shelves.at(at).reading.is_some() {
-            let shelf = self.shelves.at(at);
-            shelf.parked.extend(unknown.map(|(item, _)| item.vertex));
-            shelf.parked_on_worker |= group.checks_on_worker;
+        if self.read_caches.at(at).reading.is_some() {
+            let cache = self.read_caches.at(at);
+            cache.parked.extend(unknown.map(|(item, _)| item.vertex));
+            cache.parked_on_worker |= group.checks_on_worker;
             let known: Vec<_> = known.collect();
             if !known.is_empty() {
                 self.compare(group, known, again);
@@ -57,7 +59,7 @@ impl Driver<'_, '_, '_, '_> {
         // only.
         let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
             true => {
-                let mut ahead = self.shelves.prefetchable(at, &self.prepared);
+                let mut ahead = self.read_caches.prefetchable(at, &self.prepared);
                 // The state of these depends on resources that have not settled yet.
                 if let Some(predicted) = self.preview_context.predicted() {
                     ahead.retain(|vertex| !predicted.may_depend_on_others(*vertex));
@@ -67,9 +69,9 @@ impl Driver<'_, '_, '_, '_> {
             false => Vec::new(),
         };
         if reads {
-            self.shelves.at(at).reading = Some(call);
+            self.read_caches.at(at).reading = Some(call);
         }
-        let foreign = self.shelves.foreign_changes(at);
+        let foreign = self.read_caches.foreign_changes(at);
         let of = vertices.clone();
         let work = move || -> (Vec<CallResult>, Result<Read, EcoString>) {
             if let Err(why) = context.call(|cx| context.open(cx, again)) {
@@ -112,26 +114,26 @@ impl Driver<'_, '_, '_, '_> {
         foreign: u64,
     ) {
         // After an edit, another read may have started.
-        let is_last = self.shelves.at(at).reading == Some(call);
+        let is_last = self.read_caches.at(at).reading == Some(call);
         if is_last {
-            self.shelves.at(at).reading = None;
+            self.read_caches.at(at).reading = None;
         }
         match rest {
             Ok(read) => {
-                self.shelves.at(at).unavailable = None;
+                self.read_caches.at(at).unavailable = None;
                 if self.holder.is_none() {
-                    self.shelves.keep(at, read, foreign);
+                    self.read_caches.keep(at, read, foreign);
                 }
             }
-            Err(why) => self.shelves.at(at).unavailable = Some(why),
+            Err(why) => self.read_caches.at(at).unavailable = Some(why),
         }
         self.answer(CallKind::Check, done);
         if !is_last {
             return;
         }
-        let shelf = self.shelves.at(at);
+        let cache = self.read_caches.at(at);
         let (parked, checks_on_worker) =
-            (std::mem::take(&mut shelf.parked), std::mem::take(&mut shelf.parked_on_worker));
+            (std::mem::take(&mut cache.parked), std::mem::take(&mut cache.parked_on_worker));
         let group = Group { provider: at, checks_on_worker, changes_on_worker: false };
         if parked.is_empty() {
             return;
@@ -151,11 +153,11 @@ impl Driver<'_, '_, '_, '_> {
     /// Cancels checks that wait for a call which was cancelled.
     pub(super) fn drop_parked(&mut self) {
         for at in 0..self.prepared.registry.len() as u16 {
-            let shelf = self.shelves.at(at);
+            let cache = self.read_caches.at(at);
             if self.calls.is_empty() {
-                shelf.reading = None;
+                cache.reading = None;
             }
-            let parked = std::mem::take(&mut shelf.parked);
+            let parked = std::mem::take(&mut cache.parked);
             self.drop_vertices(&parked);
         }
     }

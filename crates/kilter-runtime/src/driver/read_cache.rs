@@ -86,71 +86,71 @@ impl ReadCaches {
 
     /// Takes the resources that wait for a call which reads.
     pub(super) fn take_parked(&mut self) -> Vec<ResourceId> {
-        let take = |shelf: &mut ReadCache| {
-            shelf.parked_on_worker = false;
-            std::mem::take(&mut shelf.parked)
+        let take = |cache: &mut ReadCache| {
+            cache.parked_on_worker = false;
+            std::mem::take(&mut cache.parked)
         };
         self.of.iter_mut().flat_map(take).collect()
     }
 
     /// Lets the resources of an edit read at once, while calls that read for others are running.
     pub(super) fn stop_waiting(&mut self) {
-        self.of.iter_mut().for_each(|shelf| shelf.reading = None);
+        self.of.iter_mut().for_each(|cache| cache.reading = None);
     }
 
     /// Takes the state of a resource, if it was read and is still valid.
     pub(super) fn take(&mut self, provider: u16, name: &EcoString) -> Option<State> {
         let foreign = self.foreign_changes(provider);
-        let shelf = &mut self.of[usize::from(provider)];
-        if shelf.at != foreign {
-            shelf.prefetch_wasted |= !shelf.states.is_empty();
-            shelf.states.clear();
-            shelf.all = false;
+        let cache = &mut self.of[usize::from(provider)];
+        if cache.at != foreign {
+            cache.prefetch_wasted |= !cache.states.is_empty();
+            cache.states.clear();
+            cache.all = false;
             return None;
         }
-        let found = shelf.states.remove(name);
-        let is_absent = shelf.all && !shelf.changed.contains(name);
+        let found = cache.states.remove(name);
+        let is_absent = cache.all && !cache.changed.contains(name);
         found.or_else(|| is_absent.then(|| State::absent(name.clone())))
     }
 
     /// Stores additional states of a read that started after `foreign_changes` changes.
     pub(super) fn keep(&mut self, provider: u16, read: Read, foreign: u64) {
-        let shelf = &mut self.of[usize::from(provider)];
-        if shelf.at != foreign {
-            shelf.states.clear();
-            shelf.all = false;
+        let cache = &mut self.of[usize::from(provider)];
+        if cache.at != foreign {
+            cache.states.clear();
+            cache.all = false;
         }
-        shelf.at = foreign;
+        cache.at = foreign;
         if read.all {
-            shelf.changed.clear();
+            cache.changed.clear();
         }
-        shelf.all |= read.all;
+        cache.all |= read.all;
         let absent = read.missing.into_iter().map(State::absent);
-        shelf.states.extend(read.states.into_iter().chain(absent).map(|state| (state.name.clone(), state)));
+        cache.states.extend(read.states.into_iter().chain(absent).map(|state| (state.name.clone(), state)));
     }
 
     /// Returns the resources of a provider to read ahead: their checks have not started.
     pub(super) fn prefetchable(&mut self, provider: u16, prepared: &Prepared) -> Vec<ResourceId> {
         let turned = &self.turned;
-        let shelf = &mut self.of[usize::from(provider)];
-        let queue = shelf.queue.get_or_insert_with(|| {
+        let cache = &mut self.of[usize::from(provider)];
+        let queue = cache.queue.get_or_insert_with(|| {
             let all = prepared.providers.iter().zip(prepared.graph.vertices()).filter(|(at, _)| **at == provider);
             all.map(|(_, vertex)| vertex).collect()
         });
         while queue.front().is_some_and(|vertex| turned[vertex.slot()]) {
             queue.pop_front();
         }
-        let limit = if shelf.prefetch_wasted { CAREFUL } else { usize::MAX };
+        let limit = if cache.prefetch_wasted { CAREFUL } else { usize::MAX };
         let is_known = |vertex: &&ResourceId| !turned[vertex.slot()];
         queue.iter().filter(is_known).take(limit).copied().collect()
     }
 
     /// Discards the state of a resource before its change.
     pub(super) fn forget(&mut self, provider: u16, name: &EcoString) {
-        let shelf = &mut self.of[usize::from(provider)];
-        shelf.states.remove(name);
-        if shelf.all {
-            shelf.changed.insert(name.clone());
+        let cache = &mut self.of[usize::from(provider)];
+        cache.states.remove(name);
+        if cache.all {
+            cache.changed.insert(name.clone());
         }
     }
 }

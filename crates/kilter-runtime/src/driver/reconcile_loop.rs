@@ -53,7 +53,7 @@ pub struct Hold<'a> {
     /// Pause at the start.
     pub paused: Option<&'a Pause>,
     /// Receiver of status requests.
-    pub window: Option<&'a StatusHandle>,
+    pub status_handle: Option<&'a StatusHandle>,
     /// Path of the status socket. The driver reports `Event::StatusSocketChanged` after each event on it.
     pub status_socket: Option<&'a Path>,
 }
@@ -87,14 +87,14 @@ pub(super) struct ReconcileLoop<'hold> {
     pub(super) hold: Hold<'hold>,
     pub(super) reading: Reading,
     pub(super) hub: Hub,
-    pub(super) bells: NonFileWatcher,
+    pub(super) non_file_watcher: NonFileWatcher,
     pub(super) watch_events: EventBuffer,
     /// Polled resources.
     pub(super) polls: Polls,
     /// Received outputs with which the watches of a resource were registered.
     pub(super) followed: FxHashMap<ResourceId, Arc<ResolvedInputs>>,
     /// Watches of the providers themselves.
-    pub(super) listening: ProviderWatches,
+    pub(super) provider_watches: ProviderWatches,
     /// Earliest time of the next flush.
     pub(super) flush_after: Timestamp,
     /// Failure of the last flush.
@@ -121,17 +121,17 @@ impl<'hold> ReconcileLoop<'hold> {
             let (watch_events, sender) = (watch_events.clone(), sender.clone());
             move |told| watch_events.add(told, &sender)
         };
-        if let Some(window) = hold.window {
-            window.attach(Some(sender.clone()));
+        if let Some(status_handle) = hold.status_handle {
+            status_handle.attach(Some(sender.clone()));
         }
         ReconcileLoop {
             reading: Reading::default(),
             hub: Hub::start_or_disabled(tell()),
-            bells: NonFileWatcher::new(tell()),
+            non_file_watcher: NonFileWatcher::new(tell()),
             watch_events,
             polls: Polls::default(),
             followed: FxHashMap::default(),
-            listening: ProviderWatches::default(),
+            provider_watches: ProviderWatches::default(),
             flush_after: Timestamp::default(),
             flush_failure: None,
             alive_at: Timestamp::default(),
@@ -155,8 +155,8 @@ impl<'hold> ReconcileLoop<'hold> {
         now: Timestamp,
     ) {
         let state_dir = options.state_dir.as_ref().map(StateDir::path);
-        let (mut watches, mut rung) = (Vec::new(), Vec::new());
-        let mut asked = self.listening.asked();
+        let (mut watches, mut non_file_watches) = (Vec::new(), Vec::new());
+        let mut asked = self.provider_watches.asked();
         for names in asked.values_mut() {
             names.retain(|(_, vertex)| prepared.graph.contains(*vertex));
         }
@@ -175,7 +175,7 @@ impl<'hold> ReconcileLoop<'hold> {
             }
             let watches_of =
                 prepared.provider(vertex).capabilities().watch().watches(&resource.name, &resource.attributes);
-            let WatchPlan { paths, rings, interval, telling } = WatchPlan::of(watches_of, state_dir);
+            let WatchPlan { paths, event_sources, interval, telling } = WatchPlan::of(watches_of, state_dir);
             self.polls.declare(vertex, interval, now);
             if let Some(telling) = telling {
                 let alone = (telling == NotifyScope::Alone).then(|| resource.name.clone());
@@ -185,13 +185,13 @@ impl<'hold> ReconcileLoop<'hold> {
             if !paths.is_empty() {
                 watches.push((subscriber(vertex), paths));
             }
-            if !rings.is_empty() {
-                rung.push((subscriber(vertex), rings));
+            if !event_sources.is_empty() {
+                non_file_watches.push((subscriber(vertex), event_sources));
             }
         }
         asked.retain(|_, names| !names.is_empty());
-        self.listening.declare(asked, prepared, now);
-        for vertex in self.listening.unwatched() {
+        self.provider_watches.declare(asked, prepared, now);
+        for vertex in self.provider_watches.unwatched() {
             if prepared.purpose(vertex) != Purpose::Action {
                 self.polls.add_reason(vertex, PollReason::Provider, now);
             }
@@ -206,7 +206,10 @@ impl<'hold> ReconcileLoop<'hold> {
             self.watch_events.add(WatchEvent::Lost(lost), sender);
         }
         // The watch on the file starts before the search for its process.
-        for lost in rung.into_iter().filter_map(|(subscriber, rings)| self.bells.watch(subscriber, rings).err()) {
+        for lost in non_file_watches
+            .into_iter()
+            .filter_map(|(subscriber, event_sources)| self.non_file_watcher.watch(subscriber, event_sources).err())
+        {
             self.watch_events.add(WatchEvent::Lost(lost), sender);
         }
         // The manifest may have changed between the read and the start of the watch.
@@ -222,7 +225,7 @@ impl<'hold> ReconcileLoop<'hold> {
     pub(super) fn forget(&mut self, gone: &[ResourceId]) {
         for vertex in gone {
             self.hub.unwatch(subscriber(*vertex));
-            self.bells.unwatch(subscriber(*vertex));
+            self.non_file_watcher.unwatch(subscriber(*vertex));
             self.polls.forget(*vertex);
             self.followed.remove(vertex);
         }
@@ -276,9 +279,9 @@ impl ReconcileLoop<'_> {
     ) -> Vec<WatchLost> {
         let subscriber = subscriber(vertex);
         let mut lost = self.hub.watch(subscriber, ways.paths);
-        self.bells.unwatch(subscriber);
-        if !ways.rings.is_empty() {
-            lost.extend(self.bells.watch(subscriber, ways.rings).err());
+        self.non_file_watcher.unwatch(subscriber);
+        if !ways.event_sources.is_empty() {
+            lost.extend(self.non_file_watcher.watch(subscriber, ways.event_sources).err());
         }
         for former in [PollReason::Limit, PollReason::Process, PollReason::Other] {
             self.polls.remove_reason(vertex, former);

@@ -90,7 +90,7 @@ fn drive(
     let (start, now) = (Instant::now(), Timestamp::default());
     stop.listen(Some(sender.clone()));
     let (mail, opened) = (LogSender(sender.clone()), OpenProviders::new(providers));
-    let window = hold.as_ref().and_then(|hold| hold.window);
+    let status_handle = hold.as_ref().and_then(|hold| hold.status_handle);
     let owed = owed(&prepared.lookup(), journal.as_ref(), &prepared.graph);
     let report = thread::scope(|scope| {
         let mut holder = hold.map(|hold| ReconcileLoop::begin(hold, &sender));
@@ -104,7 +104,7 @@ fn drive(
         let (graph, vertices) = (Arc::clone(&prepared.graph), prepared.vertices(options.mode));
         let machine = match &holder {
             Some(holder) => {
-                let awaiting_watch = holder.listening.silent();
+                let awaiting_watch = holder.provider_watches.silent();
                 let holding = HoldConfig { awaiting_watch, ..prepared.holding(&all) };
                 Machine::holding(graph, vertices, &owed, now, holding)
             }
@@ -112,7 +112,7 @@ fn drive(
         };
         drop(all);
         if let Some(holder) = &mut holder {
-            holder.listening.begin(&prepared, options.mode, &sender, stop);
+            holder.provider_watches.begin(&prepared, options.mode, &sender, stop);
         }
         let driver = Driver {
             ids: IdAllocator::of_first(count),
@@ -120,7 +120,7 @@ fn drive(
             environment: CallEnvironment::new(&prepared, &preview_context, &opened, options, stop, &mail),
             preview_context,
             prepared,
-            shelves: ReadCaches::new(providers, count),
+            read_caches: ReadCaches::new(providers, count),
             options,
             stop,
             sender,
@@ -150,8 +150,8 @@ fn drive(
         driver.run()
     });
     stop.listen(None);
-    if let Some(window) = window {
-        window.attach(None);
+    if let Some(status_handle) = status_handle {
+        status_handle.attach(None);
     }
     Ok(report)
 }

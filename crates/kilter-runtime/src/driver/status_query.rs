@@ -191,7 +191,7 @@ impl Driver<'_, '_, '_, '_> {
 
     /// Returns the reason why a provider does not watch a resource.
     fn unwatched(&self, vertex: ResourceId) -> Option<&EcoString> {
-        self.holder.as_ref()?.listening.why_unwatched(vertex)
+        self.holder.as_ref()?.provider_watches.why_unwatched(vertex)
     }
 
     /// Returns the reason why a resource is polled instead of watched.

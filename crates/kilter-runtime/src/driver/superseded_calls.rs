@@ -100,7 +100,7 @@ impl Driver<'_, '_, '_, '_> {
     ///
     /// Not if a superseded call still works on it, or if its provider has not confirmed the watch.
     pub(super) fn begins_to_be_watched(&mut self, vertex: ResourceId) {
-        let is_silent = self.holder.as_ref().is_some_and(|holder| holder.listening.is_silent(vertex));
+        let is_silent = self.holder.as_ref().is_some_and(|holder| holder.provider_watches.is_silent(vertex));
         if !is_silent && self.awaited(vertex).is_none() {
             self.machine.input(self.now, Input::WatchEstablished(vertex));
         }

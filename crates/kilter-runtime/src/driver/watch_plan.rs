@@ -11,7 +11,7 @@ use crate::watch::{EventSource, PathWatch, Scope};
 #[derive(Default)]
 pub(super) struct WatchPlan {
     pub(super) paths: Vec<PathWatch>,
-    pub(super) rings: Vec<EventSource>,
+    pub(super) event_sources: Vec<EventSource>,
     /// Poll interval in milliseconds.
     pub(super) interval: Option<u64>,
     /// Events of the provider, by the name of the resource.
@@ -34,10 +34,10 @@ impl WatchPlan {
                 WatchSource::StateFile(path) => {
                     ways.paths.extend(state_dir.map(|kept| PathWatch { path: kept.join(path), scope: Scope::This }));
                 }
-                WatchSource::Network(what) => ways.rings.push(EventSource::Network(what)),
+                WatchSource::Network(what) => ways.event_sources.push(EventSource::Network(what)),
                 WatchSource::Process(file) => {
                     ways.paths.push(PathWatch { path: file.clone(), scope: Scope::This });
-                    ways.rings.push(EventSource::Process(file));
+                    ways.event_sources.push(EventSource::Process(file));
                 }
                 WatchSource::Poll(interval) => {
                     let interval = millis(interval).max(1);

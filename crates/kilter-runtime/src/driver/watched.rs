@@ -76,7 +76,7 @@ impl Driver<'_, '_, '_, '_> {
         } else if let vertex = ResourceId::from_bits(subscriber.0)
             && self.prepared.graph.contains(vertex)
         {
-            match holder.bells.reread_pid_files(subscriber) {
+            match holder.non_file_watcher.reread_pid_files(subscriber) {
                 Ok(()) => holder.polls.remove_reason(vertex, PollReason::Process),
                 Err(WatchLost { why, .. }) => {
                     if holder.polls.add_reason(vertex, PollReason::Process, self.now) {

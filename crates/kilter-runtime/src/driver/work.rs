@@ -133,7 +133,7 @@ impl Driver<'_, '_, '_, '_> {
         };
         let at = group.provider;
         if doing != CallKind::Check {
-            items.iter().for_each(|item| self.shelves.forget(at, item.name()));
+            items.iter().for_each(|item| self.read_caches.forget(at, item.name()));
         }
         let vertices = || items.iter().map(|item| item.vertex);
         let (context, again) = (self.environment.context(&self.prepared, at, doing), self.is_tried_again(vertices()));
@@ -202,7 +202,7 @@ impl Driver<'_, '_, '_, '_> {
         if doing != CallKind::Check
             && let Some(first) = done.first()
         {
-            self.shelves.changed(self.prepared.provider_index(first.vertex), done.len());
+            self.read_caches.changed(self.prepared.provider_index(first.vertex), done.len());
             // A preview with a fatal failure does not end the run.
             let is_fatal = |done: &&CallResult| done.outcome.as_ref().is_some_and(|outcome| outcome.fatal);
             if let Some(fatal) = done.iter().find(is_fatal) {

@@ -80,12 +80,12 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
         .filter(|_| pass.mode == Mode::Apply)
         .map(|state_dir| Keeper::new(state_dir, Arc::clone(&session.world)));
     keep(keeper.as_ref(), &mut first.loaded);
-    let window = Arc::new(StatusHandle::default());
+    let status_handle = Arc::new(StatusHandle::default());
     let server =
         Server::new().map_err(|error| output::fail(format_args!("cannot serve the state of this run: {error}")))?;
     let server = Arc::new(server);
-    let status_server = status_server(pass, session, &server, &window)?;
-    let metrics = args.metrics.map(|at| listen(&server, at, &window)).transpose()?;
+    let status_server = status_server(pass, session, &server, &status_handle)?;
+    let metrics = args.metrics.map(|at| listen(&server, at, &status_handle)).transpose()?;
     let manager = RefCell::new(Manager::default());
     let stop = Arc::new(stop_of(pass.mode).map_err(fail)?);
     signals::stop(&stop);
@@ -109,7 +109,7 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     let is_human = args.format == ReportFormat::Human;
     // Events are data, so that `--quiet` does not affect them.
     let shown = OutputSelection { resources: is_human && !session.global.quiet, ..pass.shown(session) };
-    let window = (status_server.is_some() || metrics.is_some()).then_some(&*window);
+    let status_handle = (status_server.is_some() || metrics.is_some()).then_some(&*status_handle);
     let keeping = RunSession {
         session,
         args,
@@ -117,7 +117,7 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
         options,
         shown,
         stop: &stop,
-        window,
+        status_handle,
         outside,
         keeper: keeper.as_ref(),
         stale: Cell::default(),
@@ -138,7 +138,7 @@ struct RunSession<'a, 'r> {
     options: Options,
     shown: OutputSelection,
     stop: &'a ShutdownHandle,
-    window: Option<&'a StatusHandle>,
+    status_handle: Option<&'a StatusHandle>,
     outside: Outside<'a>,
     /// Storage for collected resources. A run without changes has none.
     keeper: Option<&'a Keeper>,
@@ -238,7 +238,7 @@ impl<'env, 'r> RunSession<'env, 'r> {
             declared: &mut declared,
             watchdog_interval: sd_notify::watchdog(),
             paused: paused.as_ref(),
-            window: self.window,
+            status_handle: self.status_handle,
             // A run without a status server watches the path as well, to notice another run in its state directory.
             status_socket: Some(socket.as_path()).filter(|_| self.options.mode == Mode::Apply),
         };

@@ -35,7 +35,7 @@ impl StatusShared {
                     wait_for_end(stream);
                 }
                 take_back(&lent);
-                if let Err(error) = retry_during_reload(|| self.window.take_back(QUERY_TIMEOUT)) {
+                if let Err(error) = retry_during_reload(|| self.status_handle.take_back(QUERY_TIMEOUT)) {
                     output::warning(format_args!("the run does not take its state directory back: {error}"));
                 }
             }
@@ -52,7 +52,7 @@ impl StatusShared {
         if self.pauses().as_one().is_some() {
             return Ok(Vec::new());
         }
-        let held = retry_during_reload(|| self.window.catalog(QUERY_TIMEOUT)).map_err(|why| why.to_string())?;
+        let held = retry_during_reload(|| self.status_handle.catalog(QUERY_TIMEOUT)).map_err(|why| why.to_string())?;
         loan::conflicts(&self.state_dir, &held, declared).ok_or_else(|| "the request is damaged".to_owned())
     }
 
@@ -61,8 +61,8 @@ impl StatusShared {
         let _turn = self.turn();
         *self.borrower() = by;
         let asked = match self.effective_pause() {
-            Some(pause) => retry_during_reload(|| self.window.pause(pause.clone(), QUERY_TIMEOUT)).map(drop),
-            None => retry_during_reload(|| self.window.resume(QUERY_TIMEOUT)).map(drop),
+            Some(pause) => retry_during_reload(|| self.status_handle.pause(pause.clone(), QUERY_TIMEOUT)).map(drop),
+            None => retry_during_reload(|| self.status_handle.resume(QUERY_TIMEOUT)).map(drop),
         };
         if asked.is_err() {
             *self.borrower() = None;
@@ -83,7 +83,7 @@ impl StatusShared {
     /// Waits until no call is in flight, and releases the locks; none if the client has closed the connection.
     fn lent(&self, stream: &Stream) -> Result<Option<LentLock>, String> {
         loop {
-            match retry_during_reload(|| self.window.lend(QUERY_TIMEOUT)) {
+            match retry_during_reload(|| self.status_handle.lend(QUERY_TIMEOUT)) {
                 Ok(Ok(true)) => break,
                 Ok(Ok(false)) => {}
                 Ok(Err(why)) => return Err(why.into()),

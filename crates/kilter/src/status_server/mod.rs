@@ -92,7 +92,7 @@ fn socket_at(path: &Path) -> io::Result<(u64, u64)> {
 
 struct StatusShared {
     state_dir: PathBuf,
-    window: Arc<StatusHandle>,
+    status_handle: Arc<StatusHandle>,
     pauses: Mutex<Pauses>,
     /// Command to which the state directory is lent.
     borrower: Mutex<Option<EcoString>>,
@@ -110,7 +110,7 @@ impl StatusServer {
     pub(crate) fn open(
         server: &Arc<Server>,
         state_dir: &Path,
-        window: &Arc<StatusHandle>,
+        status_handle: &Arc<StatusHandle>,
         pauses: Pauses,
     ) -> io::Result<StatusServer> {
         let path = paths::status_socket(state_dir);
@@ -120,7 +120,7 @@ impl StatusServer {
         }
         let shared = Arc::new(StatusShared {
             state_dir: state_dir.to_owned(),
-            window: Arc::clone(window),
+            status_handle: Arc::clone(status_handle),
             pauses: Mutex::new(pauses),
             borrower: Mutex::default(),
             loans: Mutex::default(),
@@ -226,7 +226,7 @@ impl StatusShared {
         let id = self.pauses().add(by, pause.longest, &pause.why).map_err(keep)?;
         let all = self.effective_pause().unwrap_or_else(|| pause.clone());
         let asked =
-            retry_during_reload(|| self.window.pause(all.clone(), QUERY_TIMEOUT)).map_err(|why| why.to_string());
+            retry_during_reload(|| self.status_handle.pause(all.clone(), QUERY_TIMEOUT)).map_err(|why| why.to_string());
         if asked.is_err() {
             // The client gets the error.
             let _ = self.pauses().end(&PauseSelection::One(id));
@@ -241,9 +241,9 @@ impl StatusShared {
         let ended = self.pauses().end(which).map_err(|error| format!("the pause cannot be ended: {error}"))?;
         let left = self.effective_pause();
         let asked = match &left {
-            None => retry_during_reload(|| self.window.resume(QUERY_TIMEOUT)).map(|_| ()),
+            None => retry_during_reload(|| self.status_handle.resume(QUERY_TIMEOUT)).map(|_| ()),
             Some(left) if ended > 0 => {
-                retry_during_reload(|| self.window.pause(left.clone(), QUERY_TIMEOUT)).map(|_| ())
+                retry_during_reload(|| self.status_handle.pause(left.clone(), QUERY_TIMEOUT)).map(|_| ())
             }
             Some(_) => Ok(()),
         };
@@ -294,7 +294,7 @@ impl StatusShared {
                 return;
             }
             StatusRequest::Status(which) => {
-                match retry_during_reload(|| self.window.snapshot(which.clone(), QUERY_TIMEOUT)) {
+                match retry_during_reload(|| self.status_handle.snapshot(which.clone(), QUERY_TIMEOUT)) {
                     Ok(standings) => {
                         let are_many = standings.resources.len() >= TRIM_THRESHOLD;
                         // The client may be gone and need no answer.
@@ -350,10 +350,10 @@ mod tests {
     #[test]
     fn pauses_are_readable_during_pause_request() {
         let place = tempfile::tempdir().unwrap();
-        let window = Arc::new(StatusHandle::default());
+        let status_handle = Arc::new(StatusHandle::default());
         let server = Arc::new(Server::new().unwrap());
         let status_server =
-            StatusServer::open(&server, place.path(), &window, Pauses::read(place.path()).unwrap()).unwrap();
+            StatusServer::open(&server, place.path(), &status_handle, Pauses::read(place.path()).unwrap()).unwrap();
         let shared = Arc::clone(&status_server.shared);
         // The driver does not answer yet.
         let asking = std::thread::spawn(move || shared.pause(&Pause::default(), &Json::Null));

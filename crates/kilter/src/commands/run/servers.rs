@@ -18,7 +18,7 @@ pub(super) fn status_server(
     pass: ExecOptions,
     session: &Session,
     server: &Arc<Server>,
-    window: &Arc<StatusHandle>,
+    status_handle: &Arc<StatusHandle>,
 ) -> Result<Option<StatusServer>, Exit> {
     if pass.mode == Mode::Noop {
         return Ok(None);
@@ -26,7 +26,7 @@ pub(super) fn status_server(
     let state_dir = session.state_dir()?;
     let pauses = Pauses::read_or_fail(&state_dir)?;
     let is_paused = pauses.as_one().is_some();
-    match StatusServer::open(server, &state_dir, window, pauses) {
+    match StatusServer::open(server, &state_dir, status_handle, pauses) {
         Ok(status_server) => Ok(Some(status_server)),
         // Without the server, `kilter resume` could not reach the run.
         Err(error) if is_paused => {
@@ -44,8 +44,8 @@ pub(super) fn status_server(
 }
 
 /// Opens the listener for metrics. A failure ends the run, because monitoring depends on the metrics.
-pub(super) fn listen(server: &Server, at: SocketAddr, window: &Arc<StatusHandle>) -> Result<Listener, Exit> {
-    let (listener, bound) = metrics::open(server, at, window).map_err(|error| {
+pub(super) fn listen(server: &Server, at: SocketAddr, status_handle: &Arc<StatusHandle>) -> Result<Listener, Exit> {
+    let (listener, bound) = metrics::open(server, at, status_handle).map_err(|error| {
         output::fail_with(
             format_args!("cannot serve metrics at {at}: {error}"),
             ["give another address with \

@@ -13,6 +13,7 @@
 //! | up to `jobs` workers | calls that may block, one batch each; a channel has the results | at the end of the run |
 //! | one for each watch of a [provider][p] or of one [resource][r] | runs the watch | when no graph needs it any more |
 //! | that of a [`watch::Hub`] | reads file system events, notifies subscribers | when the hub is dropped |
+//! | one, while files are held | records the processes that change them | after the end of the run |
 //!
 //! Only the end of the run waits for a thread that watches.
 //!
@@ -28,7 +29,6 @@ mod journal;
 mod lookup;
 mod observer;
 mod one_time;
-mod opponent;
 mod options;
 mod outputs;
 mod owners;
@@ -37,6 +37,7 @@ mod plan;
 mod predict;
 mod prepare;
 mod preview_context;
+mod process_tracker;
 mod records;
 mod report;
 mod revert_store;
@@ -57,7 +58,6 @@ pub use driver::{
 pub use journal::{Journal, JournalError};
 pub use observer::{Event, InFlight, NullObserver, Observer};
 pub use one_time::{Perform, one_time};
-pub use opponent::{Opponent, OpponentProcess};
 pub use options::{Mode, Options, RunError};
 pub use pending_change::PendingChange;
 pub use plan::document::{InputSecrecy, PLAN_VERSION, PlanDocument, PlanFormatError, PlanInputs, PlanSource};
@@ -66,6 +66,7 @@ pub use plan::keys::{PlanKeyError, PrivateKey, PublicKey};
 pub use plan::provenance::PlanProvenance;
 pub use plan::{Plan, SecretDigests};
 pub use prepare::{IneffectiveNotification, Prepared, Rejected, plan_of, survey};
+pub use process_tracker::{ChangedBy, ChangingProcess, ProcessDetails};
 pub use report::{Counts, Deviation, ResourceReport, Status};
 pub use revert_store::RevertStore;
 pub use run_report::Report;

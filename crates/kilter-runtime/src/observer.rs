@@ -5,8 +5,8 @@ use kilter_model::{Difference, ResourceRef};
 use kilter_provider::Level;
 
 use crate::conditions::Conditions;
-use crate::opponent::Opponent;
 use crate::pending_change::PendingChange;
+use crate::process_tracker::ChangingProcess;
 use crate::report::{Counts, ResourceReport};
 
 /// Event of a run.
@@ -94,7 +94,7 @@ pub enum Event<'a> {
         /// Differences that the last repair removed: the values of the other program, and the declared ones.
         differences: &'a [Difference],
         /// Last process that undid the repair before, if the kernel reports it.
-        opponent: Option<&'a Opponent>,
+        opponent: Option<&'a ChangingProcess>,
     },
     /// No program undoes the repairs of a resource any more.
     Uncontested {

@@ -6,7 +6,7 @@ use ecow::EcoString;
 use kilter_model::{Difference, ResourceRef, Span, Value};
 use kilter_provider::ProcessList;
 
-use crate::opponent::Opponent;
+use crate::process_tracker::ChangedBy;
 
 /// Result for a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,8 +106,10 @@ pub struct ResourceReport {
     pub document: Option<Value>,
     /// True if it has to wait for its repair because another program undoes its repairs.
     pub is_contested: bool,
-    /// Last process that undid the last repair of a contested resource, if the kernel reports it.
-    pub opponent: Option<Opponent>,
+    /// Process that changed the file of a resource that was in sync before, while a state is held.
+    pub changed_by: Option<ChangedBy>,
+    /// Time from the first event of a drift to the end of its repair, while a state is held.
+    pub drift: Option<Duration>,
     /// Digests of the state that its change reads and replaces, if the plan is saved.
     pub basis: Option<Value>,
     /// Found `ensure` of a resource that a plan knows only in part.

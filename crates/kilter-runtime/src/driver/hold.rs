@@ -9,13 +9,13 @@ use super::pause_state::PauseState;
 use super::reconcile_loop::FLUSH;
 use crate::driver::clock::millis;
 use crate::observer::Event;
-use crate::opponent::own_path;
 
 impl Driver<'_, '_, '_, '_> {
     /// Registers the watches of changed and added resources.
     pub(super) fn watch_anew(&mut self, fresh: &[ResourceId]) {
         let Some(holder) = &mut self.holder else { return };
-        holder.watch(&self.prepared, fresh, self.options, &self.sender, self.now);
+        let tracker = &mut self.state.origins.tracker;
+        holder.watch(&self.prepared, fresh, self.options, tracker, &self.sender, self.now);
         holder.provider_watches.begin(&self.prepared, self.options.mode, &self.sender, self.stop);
     }
 
@@ -164,18 +164,15 @@ impl Driver<'_, '_, '_, '_> {
     pub(super) fn contested(&mut self, vertex: ResourceId) {
         // The contest may have ended with a command of the same batch.
         let Some(contest) = self.machine.contest(vertex) else { return };
-        let holder = self.holder.as_ref();
-        let (resource, followed) = (self.prepared.resource(vertex), holder.and_then(|of| of.followed.get(&vertex)));
-        let attributes = followed.map_or(&resource.attributes, |received| &received.attributes);
-        let watches = self.prepared.provider(vertex).capabilities().watch().watches(&resource.name, attributes);
         let repaired: Box<[_]> = self.state.repaired(vertex).into();
-        let opponent = self.state.contests.record(vertex, repaired, own_path(&resource.name, &watches));
+        let opponent = self.state.opponent(vertex);
+        self.state.contests.record(vertex, repaired, opponent);
         self.observer.event(Event::Contested {
-            reference: &resource.reference,
+            reference: &self.prepared.resource(vertex).reference,
             repairs: contest.repairs,
             next: Duration::from_millis(contest.next.0.saturating_sub(self.now.0)),
             differences: self.state.contests.repaired(vertex),
-            opponent: opponent.as_ref(),
+            opponent: self.state.contests.opponent(vertex),
         });
     }
 

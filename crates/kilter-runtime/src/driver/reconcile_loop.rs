@@ -23,6 +23,7 @@ use super::watch_plan::{NotifyScope, WatchPlan};
 use crate::conditions::Conditions;
 use crate::options::Options;
 use crate::prepare::Prepared;
+use crate::process_tracker::ProcessTracker;
 use crate::state_dir::StateDir;
 use crate::step::ResolvedInputs;
 use crate::watch::{Hub, NonFileWatcher, PathWatch, Scope, Subscriber, WatchCounts, WatchError, WatchEvent, WatchLost};
@@ -151,6 +152,7 @@ impl<'hold> ReconcileLoop<'hold> {
         prepared: &Prepared,
         some: &[ResourceId],
         options: &Options,
+        tracker: &mut ProcessTracker,
         sender: &Sender<Message>,
         now: Timestamp,
     ) {
@@ -165,16 +167,17 @@ impl<'hold> ReconcileLoop<'hold> {
             if is_not_held(resource) {
                 continue;
             }
-            match poll_of(resource) {
-                Poll::Watched => {}
-                Poll::Every(seconds) => {
-                    self.polls.declare(vertex, Some(u64::from(seconds) * 1000), now);
-                    continue;
-                }
-                Poll::Once => continue,
+            let poll = poll_of(resource);
+            if poll == Poll::Once {
+                continue;
             }
             let watches_of =
                 prepared.provider(vertex).capabilities().watch().watches(&resource.name, &resource.attributes);
+            tracker.hold(vertex, resource, &watches_of);
+            if let Poll::Every(seconds) = poll {
+                self.polls.declare(vertex, Some(u64::from(seconds) * 1000), now);
+                continue;
+            }
             let WatchPlan { paths, event_sources, interval, telling } = WatchPlan::of(watches_of, state_dir);
             self.polls.declare(vertex, interval, now);
             if let Some(telling) = telling {
@@ -189,6 +192,7 @@ impl<'hold> ReconcileLoop<'hold> {
                 non_file_watches.push((subscriber(vertex), event_sources));
             }
         }
+        tracker.begin();
         asked.retain(|_, names| !names.is_empty());
         self.provider_watches.declare(asked, prepared, now);
         for vertex in self.provider_watches.unwatched() {

@@ -5,6 +5,7 @@ mod contests;
 mod edit;
 mod flushes;
 mod known_secrets;
+mod origins;
 mod output_store;
 mod plan_check;
 mod redaction;
@@ -29,6 +30,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use contests::Contests;
 use flushes::PendingFlushes;
 use known_secrets::KnownSecrets;
+use origins::DriftOrigins;
 use output_store::OutputStore;
 use refresh_causes::RefreshCauses;
 use reports::Reports;
@@ -40,6 +42,7 @@ use super::resolve::Resolution;
 use crate::observer::{Event, Observer};
 use crate::options::{Mode, Options};
 use crate::prepare::Prepared;
+use crate::process_tracker::RecordedProcess;
 use crate::report::{Counts, Deviation, ResourceReport, Status};
 use crate::run_report::Report;
 use crate::step::{CallResult, Job};
@@ -60,6 +63,7 @@ pub(super) struct RunState<'run> {
     causes: RefreshCauses,
     reports: Reports,
     pub(super) contests: Contests,
+    pub(super) origins: DriftOrigins,
     pub(super) flushes: PendingFlushes,
     /// Saved pre-change state; none if the run saves none.
     before: Option<RevertTracker>,
@@ -101,6 +105,8 @@ pub(super) struct PendingReport {
     repaired: Vec<Difference>,
     /// True if a refresh does nothing after the change.
     is_idle: bool,
+    /// Last process that changed the resource.
+    changed_by: Option<Arc<RecordedProcess>>,
 }
 
 impl<'run> RunState<'run> {
@@ -117,6 +123,7 @@ impl<'run> RunState<'run> {
             causes: RefreshCauses::default(),
             reports: Reports::default(),
             contests: Contests::default(),
+            origins: DriftOrigins::default(),
             flushes: PendingFlushes::default(),
             before: RevertTracker::of(prepared, options),
         }
@@ -305,6 +312,7 @@ impl<'run> RunState<'run> {
                 if found.acts_on_refresh { CheckResult::InSync } else { CheckResult::Idle }
             }
             Ok(found) => {
+                self.search_process(done.vertex);
                 if let Some(draft) = self.drafts.get_mut(&done.vertex).filter(|draft| !draft.is_change_failure) {
                     draft.failure = None;
                 }
@@ -452,12 +460,6 @@ impl<'run> RunState<'run> {
         self.drafts.get(&vertex)?.failure.clone()
     }
 
-    /// Returns the differences of the last change of a resource, until the change has settled.
-    pub(super) fn repaired(&self, vertex: ResourceId) -> &[Difference] {
-        let Some(draft) = self.drafts.get(&vertex) else { return &[] };
-        if draft.differences.is_empty() { &draft.repaired } else { &draft.differences }
-    }
-
     /// Keeps the processes of a call until the resource settles.
     fn keep_processes(&mut self, done: &mut CallResult) {
         if !done.processes.is_empty() {
@@ -474,7 +476,7 @@ impl<'run> RunState<'run> {
     }
 
     pub(super) fn report(self) -> Report {
-        self.reports.finish(&self.prepared, &self.contests)
+        self.reports.finish(&self.prepared)
     }
 }
 

@@ -97,7 +97,7 @@ fn drive(
         let all: Vec<ResourceId> = prepared.graph.vertices().collect();
         if let Some(holder) = &mut holder {
             state.holds();
-            holder.watch(&prepared, &all, options, &sender, now);
+            holder.watch(&prepared, &all, options, &mut state.origins.tracker, &sender, now);
         }
         let mut numbers = SemaphoreIds::default();
         let semaphores = prepared.semaphores(&mut numbers, &all);

@@ -165,7 +165,7 @@ impl Driver<'_, '_, '_, '_> {
             since: between(contest.since, self.now),
             next_repair: between(self.now, contest.next),
             differences: self.state.contests.repaired(vertex).to_vec(),
-            opponent: self.state.contests.opponent(vertex),
+            opponent: self.state.contests.opponent(vertex).cloned(),
         })
     }
 

@@ -9,8 +9,8 @@ use kilter_model::{AttributeName, Difference, ReceivedValue, ResourceRef};
 
 use super::pause_state::{Pause, Paused};
 use crate::conditions::{Conditions, SourceVersion};
-use crate::opponent::Opponent;
 use crate::prepare::Prepared;
+use crate::process_tracker::ChangingProcess;
 use crate::report::{Counts, ResourceReport};
 
 /// Selection of resources.
@@ -156,7 +156,7 @@ pub struct Contest {
     /// Differences that the last repair removed: the values of the other program, and the declared ones.
     pub differences: Vec<Difference>,
     /// Last process that undid a repair, if the kernel reports it.
-    pub opponent: Option<Opponent>,
+    pub opponent: Option<ChangingProcess>,
 }
 
 /// Running call for a resource.

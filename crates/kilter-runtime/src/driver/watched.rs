@@ -119,6 +119,7 @@ impl Driver<'_, '_, '_, '_> {
         if let Some(held_status) = self.state.standing_mut() {
             held_status.end_poll(vertex);
         }
+        self.state.has_event(vertex);
         self.machine.input(self.now, Input::Stale(vertex));
     }
 }

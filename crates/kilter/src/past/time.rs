@@ -31,6 +31,15 @@ pub(crate) fn span(milliseconds: i64) -> String {
     }
 }
 
+/// Returns a duration that may be shorter than a second.
+pub(crate) fn short_span(milliseconds: u64) -> String {
+    match milliseconds {
+        ..1000 => format!("{milliseconds} ms"),
+        1000..60_000 => format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100),
+        _ => span(i64::try_from(milliseconds).unwrap_or(i64::MAX)),
+    }
+}
+
 /// Returns a time in milliseconds since 1970: an age such as `2h`, a day, a date, or a date with a time.
 ///
 /// # Errors
@@ -81,6 +90,12 @@ fn at(text: &str, now: &Zoned) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_span_has_milliseconds_or_tenths_of_seconds() {
+        let shown = [0, 999, 1000, 59_999, 60_000].map(short_span);
+        assert_eq!(shown, ["0 ms", "999 ms", "1.0 s", "59.9 s", "1 min"]);
+    }
 
     #[test]
     fn span_has_two_units() {

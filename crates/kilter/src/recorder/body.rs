@@ -55,8 +55,11 @@ pub(super) fn outcome(report: &ResourceReport, place: Option<String>, is_correct
     if let Some(cause) = &report.because_of {
         body.insert("because_of".into(), cause.to_string().into());
     }
-    if let Some(opponent) = &report.opponent {
-        body.insert("process".into(), report_json::opponent(opponent));
+    if let Some(by) = &report.changed_by {
+        body.insert("process".into(), report_json::changed_by(by));
+    }
+    if let Some(drift) = report.drift {
+        body.insert("drift_ms".into(), (drift.as_millis() as u64).into());
     }
     if !report.unknown.is_empty() {
         let unknown =

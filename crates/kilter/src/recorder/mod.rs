@@ -470,7 +470,7 @@ impl Recorder {
             Event::Contested { reference, repairs, opponent, .. } => {
                 let mut body = json!({ "level": "warning", "message": "contested", "repairs": repairs });
                 if let Some(opponent) = opponent {
-                    body["process"] = crate::render::json::opponent(opponent);
+                    body["process"] = crate::render::json::process(opponent);
                 }
                 self.queue(EventKind::Log, Some(reference), body);
             }

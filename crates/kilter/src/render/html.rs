@@ -120,8 +120,8 @@ fn class_of(word: &str) -> &'static str {
 fn drift(run: &ReportedRun<'_>) -> String {
     let mut text = "<section>\n<h2>What drifts</h2>\n".to_owned();
     let why = |one: &ResourceReport| match one.status {
-        Status::WouldChange if one.is_contested => Some(match &one.opponent {
-            Some(by) => format!("another program undoes its repairs: {}", report::opponent(&json::opponent(by))),
+        Status::WouldChange if one.is_contested => Some(match &one.changed_by {
+            Some(by) => format!("another program undoes its repairs: {}", report::process(&json::changed_by(by))),
             None => "another program undoes its repairs".to_owned(),
         }),
         Status::WouldChange if one.is_left || !run.noop => Some("out of sync, and only checked".to_owned()),

@@ -1,7 +1,7 @@
 //! Reports for programs (docs/reference/json.md).
 
 use kilter_model::{Difference, to_json};
-use kilter_runtime::{Counts, Opponent, OpponentProcess, Report, ResourceReport, Status};
+use kilter_runtime::{ChangedBy, ChangingProcess, Counts, Report, ResourceReport, Status};
 use serde_json::{Map, Value as Json, json};
 
 use crate::users::user_name;
@@ -80,8 +80,11 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     if let Some(cause) = &report.because_of {
         json.insert("because_of".into(), cause.to_string().into());
     }
-    if let Some(by) = &report.opponent {
-        json.insert("opponent".into(), opponent(by));
+    if let Some(by) = &report.changed_by {
+        json.insert("changed_by".into(), changed_by(by));
+    }
+    if let Some(drift) = report.drift {
+        json.insert("drift_ms".into(), (drift.as_millis() as u64).into());
     }
     if report.refreshed {
         json.insert("refreshed_by".into(), report.refreshed_by.iter().map(ToString::to_string).collect());
@@ -106,10 +109,35 @@ pub(crate) fn resource(report: &ResourceReport) -> Json {
     Json::Object(json)
 }
 
-/// Returns the process that undoes the repairs of a contested resource.
-pub(crate) fn opponent(opponent: &Opponent) -> Json {
-    let Some(OpponentProcess { program, uid }) = &opponent.process else { return json!({"pid": opponent.pid}) };
-    json!({"pid": opponent.pid, "program": program.as_str(), "uid": uid, "user": user_name(*uid)})
+/// Returns the process that changed a resource, or the reason why it is unknown.
+pub(crate) fn changed_by(by: &ChangedBy) -> Json {
+    match by {
+        ChangedBy::Process(by) => process(by),
+        ChangedBy::Unknown(why) => json!({"unknown": why.as_str()}),
+    }
+}
+
+/// Returns the process that changed a resource.
+pub(crate) fn process(process: &ChangingProcess) -> Json {
+    let started_by = match process.is_own {
+        Some(true) => "kilter",
+        Some(false) => "other",
+        None => "unknown",
+    };
+    let mut json = json!({"pid": process.pid, "started_by": started_by});
+    let Some(details) = &process.details else { return json };
+    json["program"] = details.program.as_str().into();
+    json["uid"] = details.uid.into();
+    json["user"] = user_name(details.uid).into();
+    if !details.command.is_empty() {
+        json["command"] = details.command.iter().map(|argument| argument.as_str()).collect();
+    }
+    for (key, value) in [("unit", &details.unit), ("terminal", &details.terminal)] {
+        if let Some(value) = value {
+            json[key] = value.as_str().into();
+        }
+    }
+    json
 }
 
 pub(super) fn difference(difference: &Difference) -> Json {

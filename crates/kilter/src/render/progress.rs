@@ -135,7 +135,7 @@ impl Observer for Progress {
             Event::Converged(true) => self.print_styled(FAINT, "converged: everything is settled"),
             Event::Converged(false) => {}
             Event::Contested { reference, repairs, next, differences, opponent } => {
-                let by = opponent.map(|by| format!(", last {}", report::opponent(&json::opponent(by))));
+                let by = opponent.map(|by| format!(", last {}", report::process(&json::process(by))));
                 let what = format!(
                     "{reference} is contested: another program undoes its repairs ({repairs} so far{}). The next \
                      repair comes in {} s at the earliest",

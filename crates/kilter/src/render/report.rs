@@ -31,6 +31,9 @@ pub(crate) fn resource(report: &ResourceReport, noop: bool) -> String {
             false => format!("    {attribute}: {}\n", styled(FAINT, reason)),
         };
     }
+    if let Some(by) = report.changed_by.as_ref().filter(|_| !report.is_contested) {
+        text += &format!("    changed by {}\n", process(&json::changed_by(by)));
+    }
     if report.refreshed {
         text += &refreshed(report);
     }
@@ -78,8 +81,8 @@ fn kind(report: &ResourceReport) -> ChangeKind {
 
 fn headline(report: &ResourceReport, noop: bool) -> String {
     let text = match report.status {
-        Status::WouldChange if report.is_contested => match &report.opponent {
-            Some(by) => format!(" contested: its repair has to wait; changed by {}", opponent(&json::opponent(by))),
+        Status::WouldChange if report.is_contested => match &report.changed_by {
+            Some(by) => format!(" contested: its repair has to wait; changed by {}", process(&json::changed_by(by))),
             None => " contested: its repair has to wait".to_owned(),
         },
         Status::WouldChange | Status::WouldRefresh if !noop => " not changed: it is only checked".to_owned(),
@@ -103,14 +106,37 @@ fn headline(report: &ResourceReport, noop: bool) -> String {
     styled(FAINT, text)
 }
 
-/// Returns the process that undoes the repairs of a resource, as `chmod (pid 2314, user eve)`.
-pub(crate) fn opponent(json: &Json) -> String {
-    let pid = &json["pid"];
-    match (json["program"].as_str(), json["user"].as_str()) {
-        (Some(program), Some(user)) => format!("{} (pid {pid}, user {})", visible(program), visible(user)),
-        (Some(program), None) => format!("{} (pid {pid}, uid {})", visible(program), json["uid"]),
-        (None, _) => format!("a process that has ended (pid {pid}, user unknown)"),
+/// Returns the process that changed a resource, as `chmod 600 /etc/f (pid 2314, user eve, ssh.service)`.
+pub(crate) fn process(json: &Json) -> String {
+    if let Some(why) = json["unknown"].as_str() {
+        return format!("an unknown process: {}", visible(why));
     }
+    let pid = &json["pid"];
+    let Some(program) = json["program"].as_str() else {
+        return match json["started_by"].as_str() {
+            Some("unknown") => format!("a process with unknown program (pid {pid}, perhaps started by kilter)"),
+            _ => format!("a process that has ended (pid {pid}, user unknown)"),
+        };
+    };
+    let mut origin = match json["user"].as_str() {
+        Some(user) => format!("user {}", visible(user)),
+        None => format!("uid {}", json["uid"]),
+    };
+    for value in ["unit", "terminal"].into_iter().filter_map(|key| json[key].as_str()) {
+        origin += &format!(", {}", visible(value));
+    }
+    if json["started_by"] == "kilter" {
+        origin += ", started by kilter";
+    }
+    format!("{} (pid {pid}, {origin})", command(json).unwrap_or_else(|| visible(program)))
+}
+
+/// Returns a command line without its end, if it is long.
+fn command(json: &Json) -> Option<String> {
+    let command: Vec<&str> = json["command"].as_array()?.iter().filter_map(Json::as_str).collect();
+    let command = visible(&command.join(" "));
+    let end = command.char_indices().nth(MAX_VALUE_CHARS).map(|(at, _)| at);
+    Some(end.map_or_else(|| command.clone(), |end| format!("{}…", &command[..end])))
 }
 
 pub(super) fn attribute(difference: &Difference) -> String {

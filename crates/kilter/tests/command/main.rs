@@ -7,6 +7,7 @@
 mod archive;
 mod augeas;
 mod careful;
+mod changed_by;
 mod check;
 mod clean;
 mod completions;

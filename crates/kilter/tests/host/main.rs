@@ -16,6 +16,7 @@ mod reboot;
 mod service;
 mod timers;
 mod units;
+mod who;
 
 use std::path::Path;
 

@@ -58,6 +58,9 @@ impl RunState<'_> {
     /// Takes another catalog, and forgets the resources that have changed or been removed.
     pub(in super::super) fn edit(&mut self, next: &Arc<Prepared>, routes: Routes, gone: &[ResourceId]) {
         self.outputs.edit(routes, gone);
+        for vertex in gone {
+            self.origins.tracker.release(*vertex, self.prepared.resource(*vertex));
+        }
         self.before = RevertTracker::of(next, self.options);
         self.prepared = Arc::clone(next);
         for vertex in gone {
@@ -65,6 +68,7 @@ impl RunState<'_> {
             self.drafts.remove(vertex);
             self.processes.remove(vertex);
             self.contests.end(*vertex);
+            self.origins.events.remove(vertex);
         }
         self.causes.edit(gone);
         if let Some(held_status) = &mut self.reports.held_status {

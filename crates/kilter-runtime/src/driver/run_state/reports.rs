@@ -2,7 +2,6 @@
 
 use kilter_engine::ResourceId;
 
-use super::contests::Contests;
 use super::status::HeldStatus;
 use crate::prepare::Prepared;
 use crate::report::{Counts, ResourceReport, Status};
@@ -40,7 +39,7 @@ impl Reports {
     }
 
     /// Returns the report of the run.
-    pub(super) fn finish(mut self, prepared: &Prepared, contests: &Contests) -> Report {
+    pub(super) fn finish(mut self, prepared: &Prepared) -> Report {
         let left_out = prepared.catalog.left_out;
         let Some(held_status) = self.held_status else {
             self.all.sort_by_key(|(vertex, _)| *vertex);
@@ -50,10 +49,6 @@ impl Reports {
         let counts = held_status.counts(prepared.resources().len(), left_out);
         let mut reports: Vec<_> = held_status.reports.into_iter().collect();
         reports.sort_unstable_by_key(|(vertex, _)| prepared.graph.place(*vertex));
-        // The kernel may have named an opponent after the check that found its change.
-        for (vertex, report) in reports.iter_mut().filter(|(_, report)| report.is_contested) {
-            report.opponent = contests.newest_opponent(*vertex).or_else(|| report.opponent.take());
-        }
         let resources = reports.into_iter().map(|(_, report)| report).collect();
         Report { resources, counts, settled: Some(self.counts), ..Report::default() }
     }

@@ -28,11 +28,16 @@ impl RunState<'_> {
             status => status,
         };
         let status = self.drafts.get(&vertex).map_or(status, |draft| draft.what_is_new(status));
+        let is_drift = self.has_settled(vertex);
         let is_hidden = status == Status::InSync && self.prepared.resource(vertex).is_hidden();
         if let Some(held_status) = self.standing_mut() {
             held_status.settled(vertex, is_hidden);
         }
         self.forget_before(vertex, status);
+        let drift = match status {
+            Status::InSync | Status::Changed | Status::Refreshed => self.end_drift(vertex, status, is_drift),
+            _ => None,
+        };
         if self.prepared.resource(vertex).is_reversal() && status != Status::InSync {
             let note = self.reversal_note(vertex, status);
             self.draft(vertex).notes.push(note);
@@ -74,8 +79,9 @@ impl RunState<'_> {
         if status == Status::InSync && draft.as_ref().is_none_or(PendingReport::says_nothing) {
             return self.progress(observer);
         }
-        let resource = self.prepared.resource(vertex);
         let draft = draft.unwrap_or_default();
+        let changed_by = self.origin(vertex, status, draft.changed_by.as_deref(), is_drift);
+        let resource = self.prepared.resource(vertex);
         if let Some(held_status) = self.reports.held_status.as_mut().filter(|_| status == Status::Failed) {
             held_status.counters.failed(vertex);
         }
@@ -87,7 +93,8 @@ impl RunState<'_> {
         report.refresh_not_needed = unneeded;
         report.processes = self.without_secrets(vertex, processes);
         report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
-        report.opponent = self.contests.newest_opponent(vertex).filter(|_| report.is_contested);
+        report.changed_by = changed_by;
+        report.drift = drift.filter(|_| status == Status::Changed);
         // A repeated check with the same result is not reported again.
         let is_known = before.is_some_and(|before| before.status == status && before.failure == report.failure);
         if !is_known {
@@ -121,7 +128,11 @@ impl RunState<'_> {
         let by = refreshed.then(|| self.refreshing(vertex, machine.graph()));
         self.reports.count(status, refreshed, false);
         self.causes.note(vertex, settlement, refreshed, machine);
+        let is_drift = self.has_settled(vertex);
+        let changed_by = self.origin(vertex, status, done.changed_by.as_deref(), is_drift);
         let mut report = self.report_of(vertex, status, settlement, by, done);
+        report.changed_by = changed_by;
+        report.drift = self.next_drift(vertex).filter(|_| status == Status::Changed);
         let processes = self.processes.remove(&vertex).unwrap_or_default();
         report.processes = self.without_secrets(vertex, processes);
         observer.event(Event::Settled(&report));
@@ -140,7 +151,8 @@ impl RunState<'_> {
         ResourceReport {
             reference: resource.reference.clone(),
             is_contested: false,
-            opponent: None,
+            changed_by: None,
+            drift: None,
             span: resource.span,
             status,
             unplanned_changes: unplanned_changes(

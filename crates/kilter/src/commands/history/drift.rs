@@ -23,8 +23,23 @@ pub(super) struct Drift {
     pub(super) last: i64,
     /// Numbers of repairs by attribute.
     pub(super) attributes: BTreeMap<String, u64>,
-    /// Process that causes it, if it is known.
+    /// Last known process that caused it.
     pub(super) process: Json,
+    /// Number, sum and maximum of the known times from drift to repair, in milliseconds.
+    times: (u64, u64, u64),
+}
+
+impl Drift {
+    /// Returns the times from drift to repair; empty if none is known.
+    pub(super) fn repair_time(&self) -> String {
+        match self.times {
+            (0, ..) => String::new(),
+            (1, sum, _) => time::short_span(sum),
+            (count, sum, longest) => {
+                format!("{} on average, at most {}", time::short_span(sum / count), time::short_span(longest))
+            }
+        }
+    }
 }
 
 /// Returns the resources that drift, the most frequent first.
@@ -57,16 +72,17 @@ pub(super) fn run(history: &History, filter: &Filter, format: ReportFormat) -> R
         output::line("no repair of a drift is on record");
         return Ok(Exit::Done);
     }
-    let mut table = Table::new(["resource", "repairs", "first", "last", "attributes", "changed by"]);
+    let mut table = Table::new(["resource", "repairs", "first", "last", "attributes", "repaired after", "changed by"]);
     for (name, drift) in &all {
         let attributes: Vec<String> = drift.attributes.keys().map(|name| visible(name)).collect();
-        let process = if drift.process.is_object() { report::opponent(&drift.process) } else { String::new() };
+        let process = if drift.process.is_object() { report::process(&drift.process) } else { String::new() };
         table.row([
             visible(name),
             drift.repairs.to_string(),
             time::shown(drift.first),
             time::shown(drift.last),
             attributes.join(", "),
+            drift.repair_time(),
             process,
         ]);
     }
@@ -84,7 +100,11 @@ fn add_repair(all: &mut BTreeMap<String, Drift>, event: HistoryEvent) {
     for change in event.body["changes"].as_array().into_iter().flatten() {
         *drift.attributes.entry(change["attribute"].as_str().unwrap_or("?").to_owned()).or_default() += 1;
     }
-    if event.body["process"].is_object() {
+    if let Some(after) = event.body["drift_ms"].as_u64() {
+        let (count, sum, longest) = drift.times;
+        drift.times = (count + 1, sum + after, longest.max(after));
+    }
+    if event.body["process"]["pid"].is_u64() {
         drift.process = event.body["process"].clone();
     }
 }
@@ -99,6 +119,10 @@ fn document(name: &str, drift: &Drift) -> Json {
     });
     if drift.process.is_object() {
         document["process"] = drift.process.clone();
+    }
+    let (count, sum, longest) = drift.times;
+    if count > 0 {
+        document["drift_ms"] = json!({"repairs": count, "mean": sum / count, "max": longest});
     }
     document
 }

@@ -14,7 +14,7 @@ use crate::past::{refuse, time};
 use crate::visible::escaped;
 
 /// Columns of the format CSV.
-const COLUMNS: &str = "time,run,resource,status,corrective,attribute,entry,old,new,place\n";
+const COLUMNS: &str = "time,run,resource,status,corrective,attribute,entry,old,new,place,pid,user,command\n";
 
 /// Prints the chosen events, the oldest first.
 pub(super) fn run(history: &History, filter: &Filter, format: ExportFormat) -> Result<Exit, Exit> {
@@ -57,6 +57,10 @@ fn rows(event: &HistoryEvent) -> String {
         Json::String(text) => text.clone(),
         other => other.to_string(),
     };
+    let words = |value: &Json| {
+        let words: Vec<&str> = value.as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+        words.join(" ")
+    };
     let row = |change: &Json| {
         let cells = [
             time::exact(event.at),
@@ -69,6 +73,9 @@ fn rows(event: &HistoryEvent) -> String {
             text(&change["old"]),
             text(&change["new"]),
             text(&event.body["place"]),
+            text(&event.body["process"]["pid"]),
+            text(&event.body["process"]["user"]),
+            words(&event.body["process"]["command"]),
         ];
         cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\n"
     };

@@ -194,7 +194,7 @@ fn label(at: i64, width: i64) -> String {
 
 fn drift_row((resource, drift): &(String, Drift)) -> DriftRow {
     let attributes = drift.attributes.iter().map(|(name, count)| format!("{name} ({count})"));
-    let process = if drift.process.is_object() { report::opponent(&drift.process) } else { String::new() };
+    let process = if drift.process.is_object() { report::process(&drift.process) } else { String::new() };
     DriftRow {
         resource: resource.clone(),
         repairs: drift.repairs,
@@ -205,6 +205,7 @@ fn drift_row((resource, drift): &(String, Drift)) -> DriftRow {
             repairs => time::span((drift.last - drift.first) / (repairs as i64 - 1)),
         },
         attributes: attributes.collect::<Vec<_>>().join(", "),
+        repair_time: drift.repair_time(),
         process,
     }
 }
@@ -262,7 +263,7 @@ fn outcome(event: &HistoryEvent) -> RecordedOutcome {
     }
     lines.extend(text(&body["because_of"]).map(|cause| format!("because of {cause}")));
     if body["process"].is_object() {
-        lines.push(format!("changed by {}", report::opponent(&body["process"])));
+        lines.push(format!("changed by {}", report::process(&body["process"])));
     }
     let time = time::shown(event.at);
     let place = body["place"].as_str().map(|place| format!(" · {place}")).unwrap_or_default();

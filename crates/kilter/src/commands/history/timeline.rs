@@ -152,7 +152,7 @@ pub(super) fn details(event: &HistoryEvent) -> String {
         text += &format!("    because of {}\n", visible(cause));
     }
     if event.body["process"].is_object() {
-        text += &format!("    changed by {}\n", report::opponent(&event.body["process"]));
+        text += &format!("    changed by {}\n", report::process(&event.body["process"]));
     }
     for note in event.body["notes"].as_array().into_iter().flatten().filter_map(Json::as_str) {
         text += &format!("    {}\n", styled(FAINT, format!("| {}", visible(note))));

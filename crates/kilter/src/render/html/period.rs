@@ -51,6 +51,8 @@ pub(crate) struct DriftRow {
     pub(crate) interval: String,
     /// Attributes with their numbers of repairs.
     pub(crate) attributes: String,
+    /// Time from the drift to its repair.
+    pub(crate) repair_time: String,
     /// Process that causes the drift, if it is known.
     pub(crate) process: String,
 }
@@ -177,9 +179,10 @@ fn drift(rows: &[DriftRow]) -> String {
         return text + "<p class=\"faint\">No repair of a drift is on record.</p>\n</section>\n";
     }
     text += "<div class=\"timeline\">\n<table>\n<tr><th>Resource</th><th>Repairs</th><th>First</th><th>Last</th>\
-             <th>Average interval</th><th>Attributes</th><th>Changed by</th></tr>\n";
+             <th>Average interval</th><th>Attributes</th><th>Repaired after</th><th>Changed by</th></tr>\n";
     for row in rows.iter().take(MAX_DRIFTING) {
-        let cells = [&row.first, &row.last, &row.interval, &row.attributes, &row.process].map(|cell| markup(cell));
+        let cells = [&row.first, &row.last, &row.interval, &row.attributes, &row.repair_time, &row.process];
+        let cells = cells.map(|cell| markup(cell));
         let _ = writeln!(
             text,
             "<tr><td class=\"name\">{}</td><td class=\"number\">{}</td><td>{}</td></tr>",

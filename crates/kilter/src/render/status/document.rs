@@ -226,7 +226,7 @@ fn contested(contest: &Contest) -> Json {
         "for_ms": ms(contest.since),
         "next_repair_ms": ms(contest.next_repair),
         "differences": contest.differences.iter().map(json::difference).collect::<Vec<_>>(),
-        "opponent": contest.opponent.as_ref().map(json::opponent),
+        "opponent": contest.opponent.as_ref().map(json::process),
     })
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn event(event: &Event<'_>, is_corrective: Option<bool>) -> Option<Js
                 "repairs": repairs,
                 "next_repair_ms": ms(*next),
                 "differences": differences,
-                "opponent": opponent.map(json::opponent),
+                "opponent": opponent.map(json::process),
             })
         }
         Event::Uncontested { reference } => json!({"event": "uncontested", "resource": reference.to_string()}),

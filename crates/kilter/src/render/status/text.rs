@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::conditions::{conditions, first_digits, holding, utc};
 use super::{long, unix};
-use crate::render::report::{counted, opponent};
+use crate::render::report::{counted, process};
 use crate::style::{CHANGED, FAILED, FAINT, NAME, styled};
 use crate::visible::visible;
 
@@ -263,7 +263,7 @@ fn contest(json: &Json) -> String {
     );
     let mut text = format!("    {}\n", styled(FAILED, what));
     if json["opponent"].is_object() {
-        text += &format!("    changed by {}\n", opponent(&json["opponent"]));
+        text += &format!("    changed by {}\n", process(&json["opponent"]));
     }
     for difference in json["differences"].as_array().into_iter().flatten() {
         let shown = |key: &str| match &difference[key] {

@@ -62,10 +62,13 @@ pub(crate) fn run(inputs: &Inputs) -> Result<(), String> {
         let text = std::fs::read_to_string(fleet.host(number).root().join("srv/text")).unwrap_or_default();
         applied.expect(text == TEXT, &format!("/srv/text of h{number} is {text:?}"))?;
     }
-    let left = fleet
-        .hosts()
-        .iter()
-        .map(|host| host.run(&["bash", "-c", "pgrep -x kilter; ls -d /tmp/*kilter* /dev/shm/*kilter* /run/kilter-*"]));
+    let left = fleet.hosts().iter().map(|host| {
+        host.run(&[
+            "bash",
+            "-c",
+            "pgrep -x kilter; ls -d /tmp/*kilter* /dev/shm/*kilter* /run/kilter-$(printf '?%.0s' {1..32})",
+        ])
+    });
     let left: Vec<String> = left.map(|found| found.stdout).filter(|found| !found.is_empty()).collect();
     applied.expect(left.is_empty(), &format!("left on the hosts: {left:?}"))
 }

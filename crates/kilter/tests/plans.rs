@@ -797,6 +797,20 @@ impl Scene {
         Scene { _home: home, place, registry, resources: Vec::new(), relations: Vec::new() }
     }
 
+    /// Declares the file `f` after a package that brings the file `brought`.
+    fn after_package(brought: &str, attributes: &[(&str, Value)]) -> Scene {
+        let mut scene = Scene::new([]);
+        scene.registry = Registry::new([
+            Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
+            Arc::new(FileProvider::new()),
+        ])
+        .unwrap();
+        let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
+        let file = scene.declare("file", "@/f", attributes);
+        scene.order(package, file);
+        scene
+    }
+
     fn path(&self, name: &str) -> String {
         self.place.path(name)
     }
@@ -1221,15 +1235,7 @@ fn plan_of_reader_of_a_backup_is_unknown_in_any_order() {
 #[test]
 fn file_from_an_earlier_package_is_created_as_planned() {
     for brought in ["f", "g"] {
-        let mut scene = Scene::new([]);
-        scene.registry = Registry::new([
-            Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
-            Arc::new(FileProvider::new()),
-        ])
-        .unwrap();
-        let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
-        let file = scene.declare("file", "@/f", &[("content", "declared\n".into())]);
-        scene.order(package, file);
+        let scene = Scene::after_package(brought, &[("content", "declared\n".into())]);
         let (planned, done) = scene.run(true);
         assert_eq!(planned, [Status::WouldChange, Status::WouldChange]);
         let deviation = (brought == "f").then_some(Deviation::Unknown);
@@ -1246,15 +1252,7 @@ fn removal_of_a_file_that_an_earlier_package_may_bring_is_unknown() {
         ("f", Some("foreign\n"), (Status::Failed, Some(Deviation::Stale))),
         ("g", Some("foreign\n"), (Status::Failed, Some(Deviation::Stale))),
     ] {
-        let mut scene = Scene::new([]);
-        scene.registry = Registry::new([
-            Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
-            Arc::new(FileProvider::new()),
-        ])
-        .unwrap();
-        let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
-        let file = scene.declare("file", "@/f", &[("ensure", "absent".into())]);
-        scene.order(package, file);
+        let mut scene = Scene::after_package(brought, &[("ensure", "absent".into())]);
         let between = |root: &Path| foreign.into_iter().for_each(|text| fs::write(root.join("f"), text).unwrap());
         let (planned, done) = scene.run_after(true, between);
         assert_eq!(planned, [Status::WouldChange, Status::Unknown]);
@@ -1270,16 +1268,8 @@ fn scene_after_foreign_change(
     attributes: &[(&str, Value)],
     between: impl FnOnce(&Path),
 ) -> (Scene, (Status, Option<Deviation>)) {
-    let mut scene = Scene::new([]);
+    let mut scene = Scene::after_package(brought, attributes);
     scene.write("source/s", "planned\n");
-    scene.registry = Registry::new([
-        Packages::bringing(&scene.path(brought), "default\n") as Arc<dyn Provider>,
-        Arc::new(FileProvider::new()),
-    ])
-    .unwrap();
-    let package = scene.declare("package", "pack", &[("ensure", "present".into())]);
-    let file = scene.declare("file", "@/f", attributes);
-    scene.order(package, file);
     let (planned, done) = scene.run_after(true, between);
     assert_eq!(planned, [Status::WouldChange, Status::WouldChange]);
     assert_eq!(done[0].0, Status::Changed);

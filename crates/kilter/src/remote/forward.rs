@@ -1,7 +1,7 @@
 //! Commands that a host executes as they are: the words of the command line, without the options for hosts.
 
 use kilter_process::Stream;
-use kilter_remote::RemoteCall;
+use kilter_remote::{Finished, RemoteCall};
 use serde_json::{Map, Value as Json, json};
 
 use super::hosts::{HostAnswer, Hosts, keep};
@@ -36,16 +36,9 @@ pub(super) fn run(cli: &Cli, words: Vec<String>) -> Exit {
 
 /// Executes the command on one host, as if it was this machine.
 fn one(hosts: &Hosts, call: &RemoteCall) -> Exit {
-    let finished = hosts.call_streaming(0, call, &mut |stream, bytes| {
-        foreign::write(stream, bytes);
-    });
-    match finished {
-        Ok(finished) => Exit::of_code(finished.code),
-        Err(answer) => {
-            report(hosts.name(0), &answer);
-            Exit::Failed
-        }
-    }
+    let answer = streaming(hosts, 0, call);
+    report(hosts.name(0), &answer);
+    Exit::of_code(answer.code())
 }
 
 /// Executes the command on several hosts, and shows equal outputs once.
@@ -93,8 +86,16 @@ fn several_streaming(hosts: &Hosts, call: &RemoteCall) -> Exit {
     target_results::exit(&answers.iter().map(HostAnswer::code).collect::<Vec<u8>>())
 }
 
-/// Executes a command on a host. Each line of its output starts with the name of the host.
+/// Executes a command on a host, and shows its output. If there are several hosts, each line starts with the name of the
+/// host.
 pub(super) fn streaming(hosts: &Hosts, host: usize, call: &RemoteCall) -> HostAnswer {
+    let answer = |finished: Result<Finished, HostAnswer>| match finished {
+        Ok(finished) => HostAnswer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() },
+        Err(answer) => answer,
+    };
+    if hosts.len() == 1 {
+        return answer(hosts.call_streaming(host, call, &mut foreign::write));
+    }
     let print = |stream: Stream, line: &[u8]| {
         foreign::write(stream, &[format!("{}: ", hosts.name(host)).as_bytes(), line].concat());
     };
@@ -112,10 +113,7 @@ pub(super) fn streaming(hosts: &Hosts, host: usize, call: &RemoteCall) -> HostAn
             print(stream, &[rest.as_slice(), b"\n"].concat());
         }
     }
-    match finished {
-        Ok(finished) => HostAnswer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() },
-        Err(answer) => answer,
-    }
+    answer(finished)
 }
 
 /// Returns an answer without a result as a member of the document.

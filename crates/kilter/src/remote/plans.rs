@@ -36,6 +36,23 @@ pub(super) enum HostPlan {
     NoAnswer(HostAnswer),
 }
 
+/// Reason why a host has no plan.
+pub(super) enum NoPlan {
+    /// The manifests have problems with the facts of the host, or the host reported a failure.
+    Failed(BufferedLines),
+    /// There is no answer.
+    NoAnswer(HostAnswer),
+}
+
+impl From<NoPlan> for HostPlan {
+    fn from(why: NoPlan) -> HostPlan {
+        match why {
+            NoPlan::Failed(lines) => HostPlan::Failed(lines),
+            NoPlan::NoAnswer(answer) => HostPlan::NoAnswer(answer),
+        }
+    }
+}
+
 /// Result of `plan` on a host.
 pub(super) struct Planned {
     /// Output for people, without the duration.
@@ -71,7 +88,7 @@ impl Planner<'_> {
     /// Makes the plans of all hosts, in their order.
     pub(super) fn plans(&self) -> Vec<HostPlan> {
         self.hosts.each(&self.hosts.all(), |host| {
-            let plan = self.plan(host).unwrap_or_else(|plan| plan);
+            let plan = self.plan(host).unwrap_or_else(HostPlan::from);
             self.hosts.rest(host);
             plan
         })
@@ -81,12 +98,12 @@ impl Planner<'_> {
     ///
     /// # Errors
     /// The failure, or the missing answer.
-    pub(super) fn received(&self, host: usize) -> Result<Received, HostPlan> {
+    pub(super) fn received(&self, host: usize) -> Result<Received, NoPlan> {
         let facts = self.facts(host)?;
         self.compile(host, facts).map(|(made, _)| made.received)
     }
 
-    fn plan(&self, host: usize) -> Result<HostPlan, HostPlan> {
+    fn plan(&self, host: usize) -> Result<HostPlan, NoPlan> {
         let facts = self.facts(host)?;
         let (ForHost { received, mut declared }, reported) = self.compile(host, facts)?;
         let mut args = self.options.to_vec();
@@ -109,15 +126,15 @@ impl Planner<'_> {
                 let (secrets, sources) = (received.secrets_text(), received.secret_sources());
                 Ok(HostPlan::Changes(Planned { text, plan, secrets, sources, warnings, declared }.into()))
             }
-            (code, _) => Err(HostPlan::Failed(failure(code, &stdout, &stderr))),
+            (code, _) => Err(NoPlan::Failed(failure(code, &stdout, &stderr))),
         }
     }
 
     /// Returns the facts of a host, with its place in the inventory.
-    fn facts(&self, host: usize) -> Result<Hash, HostPlan> {
+    fn facts(&self, host: usize) -> Result<Hash, NoPlan> {
         let mut facts = self.hosts.facts(host).map_err(|answer| match answer {
-            HostAnswer::Finished { finished, stderr, .. } => HostPlan::Failed(failure(finished.code, b"", &stderr)),
-            answer => HostPlan::NoAnswer(answer),
+            HostAnswer::Finished { finished, stderr, .. } => NoPlan::Failed(failure(finished.code, b"", &stderr)),
+            answer => NoPlan::NoAnswer(answer),
         })?;
         let target = &self.targets[host];
         let groups = Value::Array(target.groups.iter().map(|group| Value::from(group.clone())).collect());
@@ -125,19 +142,15 @@ impl Planner<'_> {
         Ok(facts)
     }
 
-    fn finished(
-        &self,
-        host: usize,
-        call: &RemoteCall,
-    ) -> Result<(kilter_remote::Finished, Vec<u8>, Vec<u8>), HostPlan> {
+    fn finished(&self, host: usize, call: &RemoteCall) -> Result<(kilter_remote::Finished, Vec<u8>, Vec<u8>), NoPlan> {
         match self.hosts.call(host, call) {
             HostAnswer::Finished { finished, stdout, stderr } => Ok((finished, stdout, stderr)),
-            answer => Err(HostPlan::NoAnswer(answer)),
+            answer => Err(NoPlan::NoAnswer(answer)),
         }
     }
 
     /// Compiles the manifests with the facts of a host. Returns also the lines that it has reported.
-    fn compile(&self, host: usize, facts: Hash) -> Result<(ForHost, Vec<String>), HostPlan> {
+    fn compile(&self, host: usize, facts: Hash) -> Result<(ForHost, Vec<String>), NoPlan> {
         let vars = &self.targets[host].vars;
         let (made, lines) = output::buffered(|| load::for_host(self.session, self.input, facts, vars, self.registry));
         match made {
@@ -147,7 +160,7 @@ impl Planner<'_> {
                 let reported = lines.lines.iter().map(plain).collect::<Vec<_>>().join("\n");
                 Ok((made, reported.lines().map(str::to_owned).collect()))
             }
-            Err(_) => Err(HostPlan::Failed(lines)),
+            Err(_) => Err(NoPlan::Failed(lines)),
         }
     }
 }

@@ -3,11 +3,11 @@
 use kilter_remote::RemoteCall;
 
 use super::hosts::HostAnswer;
-use super::plans::{self, HostPlan, Planner};
+use super::plans::{self, NoPlan, Planner};
 use super::{apply, forward};
 use crate::cli::{Cli, ReportFormat, RunArgs};
 use crate::exit::Exit;
-use crate::{foreign, output, providers, target_results};
+use crate::{output, providers, target_results};
 
 /// Runs the command.
 pub(super) fn run(cli: &Cli, args: &RunArgs, words: &[String]) -> Exit {
@@ -35,22 +35,15 @@ pub(super) fn run(cli: &Cli, args: &RunArgs, words: &[String]) -> Exit {
         let answers = hosts.each(&hosts.all(), |host| {
             let stdin = planner.received(host)?.text().into_bytes();
             let call = RemoteCall { args: host_args(args, &options), stdin, ..RemoteCall::default() };
-            Ok(match count {
-                1 => hosts
-                    .call_streaming(host, &call, &mut foreign::write)
-                    .map(|finished| HostAnswer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() })
-                    .unwrap_or_else(|answer| answer),
-                _ => forward::streaming(hosts, host, &call),
-            })
+            Ok(forward::streaming(hosts, host, &call))
         });
-        let code = |(host, answer): (usize, Result<HostAnswer, HostPlan>)| {
+        let code = |(host, answer): (usize, Result<HostAnswer, NoPlan>)| {
             let answer = match answer {
-                Err(HostPlan::Failed(lines)) => {
+                Err(NoPlan::Failed(lines)) => {
                     plans::show_failed(hosts.name(host), &lines.lines.join("\n"));
                     return Exit::Failed.code();
                 }
-                Ok(answer) | Err(HostPlan::NoAnswer(answer)) => answer,
-                Err(HostPlan::Changes(_) | HostPlan::Unchanged(_)) => return Exit::Done.code(),
+                Ok(answer) | Err(NoPlan::NoAnswer(answer)) => answer,
             };
             forward::report(hosts.name(host), &answer);
             answer.code()

@@ -10,10 +10,10 @@ use kilter_remote::BecomeMethod;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = super::HOSTS)]
 pub(crate) struct RemoteArgs {
-    /// Run the command on these hosts over ssh, and on these devices, instead of this machine: names of hosts, devices and
-    /// groups with patterns, such as `web1,db*` or `web:!web3`, or a condition, such as
-    /// `"web" in groups && facts.os.family == "debian"`; repeatable. A host in no inventory is written as for ssh, such
-    /// as `ops@10.0.0.7:2222`
+    /// Run the command on these hosts over ssh, and on these devices, instead of this machine; repeatable. HOSTS has
+    /// names of hosts, devices and groups with patterns, such as `web1,db*` or `web:!web3`, or a condition, such as
+    /// `"web" in groups && facts.os.family == "debian"`. A host in no inventory is written as for ssh, such as
+    /// `ops@10.0.0.7:2222`
     #[arg(long, global = true, value_name = "HOSTS")]
     pub(crate) on: Vec<String>,
     /// Run the command on the hosts of a stored roll-out that failed, have undone the changes, had no answer or were

@@ -198,12 +198,12 @@ fn error_of_the_device_is_reported_for_its_type_only() {
 #[test]
 fn late_answer_ends_the_connection() {
     let devices = Devices::new();
-    devices.transport("  timeout: 1\n");
+    devices.transport("  timeout: 5\n");
     let appliance = devices.appliance("box1");
     appliance.fail_next("GET /user", ApplianceFault::Late);
     let ended = devices.ends(4, &["--on", "box1", "apply", "--yes", "site.yaml"]);
     assert!(
-        has_line(&ended.stderr, &["it did not reply in time and was ended (its limit is 1 s;"]),
+        has_line(&ended.stderr, &["it did not reply in time and was ended (its limit is 5 s;"]),
         "{}",
         ended.stderr
     );
@@ -374,7 +374,7 @@ fn several_devices_are_grouped_by_equal_changes() {
 #[test]
 fn faulty_devices_do_not_affect_others() {
     let devices = Devices::new();
-    devices.transport("  timeout: 1\n");
+    devices.transport("  timeout: 5\n");
     let [good, cut, late] = ["good", "cut", "late"].map(|name| devices.appliance(name));
     let refusing = Appliance::start().unwrap();
     devices.add("refusing", &info(&refusing, "wrong-password"));

@@ -343,7 +343,7 @@ fn call_of_removed_resource_keeps_its_semaphore() {
 fn call_across_edit_keeps_its_timeout() {
     let place = Place::new();
     let file = |name: &str| place.path().join(name);
-    let timed = "resources:\n  exec[slow]: {command: \"sleep 60\", meta: {timeout: 1500}}\n  \
+    let timed = "resources:\n  exec[slow]: {command: \"sleep 60\", meta: {timeout: 5000}}\n  \
                  exec[other]: {command: \"sleep 61\"}\n";
     let running = Running::begin(&place, &[&manifest(&place, timed)]);
     wait("the slow one", || status(&place, &["exec[other]"])["resources"][0]["state"] == "changing");

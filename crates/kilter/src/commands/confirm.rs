@@ -1,6 +1,6 @@
 //! `kilter confirm`, and the supervisor that undoes an apply without a confirmation.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::confirmation::{ConfirmationFile, ConfirmationStage};
 use crate::exit::Exit;
 use crate::past::{has_changes, open, refuse, time};
 use crate::session::Session;
-use crate::{loan, output, signals};
+use crate::{loan, output, paths, signals};
 
 /// Interval in which processes look at the state of the confirmation.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -126,17 +126,17 @@ impl<'a> PendingApply<'a> {
             return Err(output::fail_with("an earlier apply waits for its confirmation", hints));
         };
         let pending = PendingApply { file, state_dir, within, health };
-        let started = pending.start_supervisor();
+        let supervisor = supervisor(session, &pending.state_dir);
+        let started = pending.start_supervisor(supervisor.clone());
         if let Err(error) = started {
             let _ = pending.file.change(&OPEN, ConfirmationStage::Confirmed);
             return Err(output::fail(format_args!("cannot start the supervisor of the confirmation: {error}")));
         }
-        remember_unit(&pending.state_dir);
+        remember_unit(&pending.state_dir, &supervisor);
         Ok(pending)
     }
 
-    fn start_supervisor(&self) -> std::io::Result<()> {
-        let args = supervisor(&self.state_dir);
+    fn start_supervisor(&self, args: Vec<OsString>) -> std::io::Result<()> {
         kilter_process::start_detached(&std::env::current_exe()?, &args)
     }
 
@@ -230,8 +230,18 @@ fn is_healthy(command: &str, left: Duration) -> bool {
     finished.is_ok_and(|finished| finished.is_success())
 }
 
-fn supervisor(state_dir: &Path) -> Vec<OsString> {
-    vec!["--quiet".into(), "--state-dir".into(), state_dir.into(), "confirm".into(), "--supervise".into()]
+/// Returns the arguments of the supervisor. It finds the same provider scripts as the apply, because it undoes the
+/// changes with them.
+fn supervisor(session: &Session, state_dir: &Path) -> Vec<OsString> {
+    let global = &session.global;
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string();
+    let scripts = global.include.iter().cloned().chain(paths::given_providers_dirs());
+    let mut words: Vec<OsString> = vec!["--quiet".into()];
+    words.extend(scripts.flat_map(|path| ["-I".into(), absolute(&path)]));
+    words.extend(global.mold.iter().flat_map(|path| ["--mold".into(), absolute(path)]));
+    words.extend(global.trust.iter().flat_map(|path| ["--trust".into(), absolute(path)]));
+    words.extend(["--state-dir".into(), state_dir.into(), "confirm".into(), "--supervise".into()]);
+    words
 }
 
 /// Waits for the confirmation, and undoes the changes without it. It uses the clock that nobody can set.
@@ -301,22 +311,23 @@ fn unit(state_dir: &Path) -> String {
 }
 
 /// Makes the unit that continues the supervision after a reboot, on a machine with systemd.
-fn remember_unit(state_dir: &Path) {
+fn remember_unit(state_dir: &Path, supervisor: &[OsString]) {
     let is_root = rustix::process::geteuid().is_root();
     let Some(program) = std::env::current_exe().ok().filter(|_| is_root && Path::new("/run/systemd/system").is_dir())
     else {
         return;
     };
-    let quoted = |text: &Path| {
-        format!("\"{}\"", text.display().to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
+    let quoted = |word: &OsStr| {
+        let text = word.to_string_lossy();
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$"))
     };
+    let command = std::iter::once(program.as_os_str()).chain(supervisor.iter().map(OsString::as_os_str));
     let text = format!(
         "# Undoes the changes of an apply that was not confirmed before a reboot. kilter removes this file.\n\
          [Unit]\nDescription=Undo of unconfirmed changes\nRequiresMountsFor={}\nBefore=kilter.service\n\n\
-         [Service]\nType=oneshot\nExecStart={} --state-dir {} confirm --supervise\n",
+         [Service]\nType=oneshot\nExecStart={}\n",
         state_dir.display(),
-        quoted(&program),
-        quoted(state_dir),
+        command.map(quoted).collect::<Vec<String>>().join(" "),
     );
     let path = Path::new(UNITS).join(unit(state_dir));
     let wanted = Path::new(UNITS).join("multi-user.target.wants");

@@ -77,6 +77,31 @@ fn changes_are_undone_although_the_apply_was_killed() {
 }
 
 #[test]
+fn supervisor_undoes_changes_of_included_scripts() {
+    let (place, site) = place();
+    let script = "#!/bin/sh\neval \"$@\"\ncase $ral_action in\nupdate) echo \"$ensure\" >>DIR/note;;\nesac\n\
+                  ensure=absent\n[ \"$(tail -n 1 DIR/note 2>/dev/null)\" = present ] && ensure=present\n\
+                  printf '# simple\\nname: %s\\nensure: %s\\n' \"$name\" \"$ensure\"\n";
+    let metadata = "provider:\n  type: note\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  \
+                    attributes:\n    name:\n    ensure: {type: \"enum[present, absent]\"}\n";
+    std::fs::create_dir(place.path().join("scripts")).unwrap();
+    let path = place.file("scripts/note.prov", script.replace("DIR", &place.path().display().to_string()));
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    place.file("scripts/note.yaml", metadata);
+    let text = content(site.as_ref()).replace("resources: {", "resources: {note: {n: {ensure: present}}, ");
+    place.file("site.yaml", text);
+    // A relative path is relative to the directory of the apply.
+    let running = Running::of(&place, &["-I", "scripts", "apply", "--confirm-within", "10m", &site]);
+    wait("the changes", || running.told("the changes are undone in") > 0);
+    assert_eq!(content(&place.path().join("note")), "present\n");
+    std::process::Command::new("kill").args(["-9", &running.id().to_string()]).status().unwrap();
+    running.end();
+    end_time(&place);
+    wait("the undo", || is_as_before(&place) && content(&place.path().join("note")) == "present\nabsent\n");
+    wait("the end of the supervisor", || place.run(&["confirm"]).stderr.contains("undone at"));
+}
+
+#[test]
 fn changes_are_undone_although_the_supervisor_was_killed() {
     let (place, site) = place();
     let running = begin(&place, &site, "10m");

@@ -20,7 +20,12 @@ const HEADER: usize = 65;
 
 /// Returns the SHA-256 in hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(digest(&SHA256, bytes).as_ref())
+}
+
+/// Returns bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Directory with compressed programs. It may be missing.

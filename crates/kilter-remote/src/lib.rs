@@ -21,11 +21,13 @@ mod binary;
 mod compressed;
 mod destination;
 mod frame;
+mod scripts;
 mod serve;
 mod session;
 mod stub;
 
 pub use binary::{Binary, Programs};
 pub use destination::{Become, BecomeMethod, Destination, Password, Ssh, Via};
+pub use scripts::ScriptTree;
 pub use serve::{WorkingDirectory, serve};
 pub use session::{Finished, LinkError, OpenError, RemoteCall, RemoteSession, Settings};

@@ -13,6 +13,7 @@ use kilter_process::{Cancel, Environment, Event, Group, Invocation, Stream, run_
 use serde_json::{Value as Json, json};
 
 use crate::frame::{self, Frame, FrameKind, PROTOCOL};
+use crate::scripts::{IncomingScripts, InstalledScripts};
 use crate::session::random_word;
 
 /// Maximum number of bytes of the files and the input of a command.
@@ -39,7 +40,8 @@ const VARIABLES: [&str; 10] = [
 ];
 
 /// Executes the commands of a controller with `program` until the end of the input. A command in flight ends after
-/// its current step when the input ends, or when `cancelled` is set.
+/// its current step when the input ends, or when `cancelled` is set. Scripts that it receives stay for the next session
+/// if `keeps_cache` is set.
 ///
 /// # Errors
 /// If the controller does not speak the protocol, or no longer reads.
@@ -47,12 +49,14 @@ pub fn serve(
     input: impl Read + Send + 'static,
     mut output: impl Write,
     program: &Path,
+    keeps_cache: bool,
     cancelled: &'static AtomicBool,
 ) -> io::Result<()> {
     let (sender, frames) = channel();
     std::thread::Builder::new().name("controller".into()).spawn(move || receive(input, &sender, cancelled))?;
     frame::write_message(&mut output, &json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION") }))?;
-    let mut host = CommandServer { frames, program, cancelled, directory: None };
+    let mut host =
+        CommandServer { frames, program, keeps_cache, cancelled, directory: None, incoming: None, scripts: None };
     host.serve(&mut output)
 }
 
@@ -83,8 +87,11 @@ fn receive(mut input: impl Read, sender: &Sender<io::Result<Frame>>, cancelled: 
 struct CommandServer<'a> {
     frames: Receiver<io::Result<Frame>>,
     program: &'a Path,
+    keeps_cache: bool,
     cancelled: &'static AtomicBool,
     directory: Option<WorkingDirectory>,
+    incoming: Option<IncomingScripts>,
+    scripts: Option<InstalledScripts>,
 }
 
 /// Receiver of the next content.
@@ -126,6 +133,25 @@ impl CommandServer<'_> {
                             Ok(file) => target = Some(Incoming::File(file)),
                             Err(error) => return refuse(output, &format!("cannot create {name}: {error}")),
                         }
+                    } else if let Some(path) = message["script"].as_str() {
+                        files += 1;
+                        if files > MAX_FILES {
+                            return refuse(output, "there are more than 1000 scripts");
+                        }
+                        match self.create_script(path, message["executable"] == true) {
+                            Ok(file) => target = Some(Incoming::File(file)),
+                            Err(error) => return refuse(output, &format!("cannot create {path}: {error}")),
+                        }
+                    } else if let Some(digest) = message["scripts"].as_str() {
+                        let found = match message["directories"].as_u64() {
+                            Some(count) => self.find_scripts(digest, usize::try_from(count).unwrap_or(usize::MAX)),
+                            None => self.end_scripts(digest).map(|()| true),
+                        };
+                        match found {
+                            Ok(is_there) => frame::write_message(output, &json!({ "scripts": is_there }))?,
+                            Err(error) => return refuse(output, &error.to_string()),
+                        }
+                        (target, size, files) = (None, 0, 0);
                     } else if message["stdin"] == true {
                         target = Some(Incoming::Stdin);
                     } else if let Some(args) = message["call"].as_array() {
@@ -151,8 +177,11 @@ impl CommandServer<'_> {
         returns: &[&str],
         output: &mut dyn Write,
     ) -> io::Result<()> {
-        let mut invocation =
-            Invocation::new(self.program).args(args).environment(&Environment::new().allow(VARIABLES)).stdin(stdin);
+        let mut environment = Environment::new().allow(VARIABLES);
+        if let Some(scripts) = &self.scripts {
+            environment = environment.set("KILTER_PROVIDERS", scripts.search_path()?);
+        }
+        let mut invocation = Invocation::new(self.program).args(args).environment(&environment).stdin(stdin);
         // An interruption is for the command only. The programs that it has started finish the step in flight.
         invocation.group = Group::Inherited;
         invocation.grace = GRACE;
@@ -189,6 +218,26 @@ impl CommandServer<'_> {
             self.send(name, output)?;
         }
         frame::write_message(output, &json!({ "exit": code }))
+    }
+
+    /// Looks for scripts. Prepares to receive them and returns false if the host does not have them.
+    fn find_scripts(&mut self, digest: &str, directories: usize) -> io::Result<bool> {
+        self.scripts = InstalledScripts::find(digest, directories)?;
+        self.incoming = match self.scripts {
+            Some(_) => None,
+            None => Some(IncomingScripts::create(directories)?),
+        };
+        Ok(self.scripts.is_some())
+    }
+
+    fn create_script(&self, path: &str, is_executable: bool) -> io::Result<File> {
+        self.incoming.as_ref().ok_or_else(frame::damaged)?.create_file(path, is_executable)
+    }
+
+    fn end_scripts(&mut self, digest: &str) -> io::Result<()> {
+        let incoming = self.incoming.take().ok_or_else(frame::damaged)?;
+        self.scripts = Some(incoming.end(digest, self.keeps_cache)?);
+        Ok(())
     }
 
     /// Sends a file of the working directory, if it exists.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use kilter_process::{Coprocess, CoprocessEvent, Output, SpawnError, Stream, WriteError};
 use serde_json::{Value as Json, json};
 
+use crate::compressed::hexadecimal;
 use crate::frame::{self, FrameKind};
 pub use opening::{OpenError, Settings};
 
@@ -237,7 +238,7 @@ impl io::Write for Sender<'_> {
 pub(crate) fn random_word() -> io::Result<String> {
     let mut bytes = [0; 16];
     random(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hexadecimal(&bytes))
 }
 
 fn random(bytes: &mut [u8]) -> io::Result<()> {

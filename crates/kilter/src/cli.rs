@@ -82,7 +82,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) without_history: bool,
     /// Search a directory for scripts that are providers, before KILTER_PROVIDERS and the default directories:
-    /// files *.prov in it or in its subdirectory `providers`; repeatable
+    /// files *.prov in it or in its subdirectory `providers`; repeatable. With --on, send its files to the hosts
     #[arg(short = 'I', long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) include: Vec<PathBuf>,
     /// Trust manifests, scripts, facts and plans at or below a path, even if other users can change them; repeatable.

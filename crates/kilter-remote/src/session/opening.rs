@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kilter_process::{Capture, Coprocess, Environment, Invocation};
+use serde_json::json;
 
-use super::{RemoteSession, TICK, random, random_word};
+use super::{LinkError, RemoteSession, TICK, random, random_word};
 use crate::binary::{Binary, Programs};
 use crate::destination::{Become, Destination, Via};
 use crate::frame::{self, PROTOCOL};
+use crate::scripts::ScriptTree;
 use crate::stub::{self, Cached, HostReport};
 
 /// Maximum number of bytes before the first line of the script: banners and messages of the day.
@@ -64,6 +66,9 @@ pub enum OpenError {
     /// The program cannot be stored or run on the host.
     #[error("cannot run kilter on the host: {0}")]
     Program(String),
+    /// The scripts of providers cannot be stored on the host.
+    #[error("cannot store the scripts of -I on the host: {0}")]
+    Scripts(String),
     /// The wait was interrupted.
     #[error("interrupted")]
     Interrupted,
@@ -86,6 +91,8 @@ impl OpenError {
 pub struct Settings<'a> {
     /// The programs for hosts.
     pub programs: &'a Programs,
+    /// Scripts of providers for all commands of the session.
+    pub scripts: Option<&'a ScriptTree>,
     /// Maximum time until the host answers.
     pub timeout: Duration,
     /// True if the program may stay on the host for the next session.
@@ -132,7 +139,43 @@ impl RemoteSession {
         let mut connection = RemoteSession { child, received: Vec::new(), complaint: Vec::new(), ended: None };
         let found = connection.first_line(destination, &marker, settings, until)?;
         connection.bootstrap(destination, &found, &marker, settings, until)?;
+        if let Some(scripts) = settings.scripts {
+            connection.bring(scripts, settings)?;
+        }
         Ok(connection)
+    }
+
+    /// Sends scripts, unless the host has them.
+    fn bring(&mut self, scripts: &ScriptTree, settings: &Settings<'_>) -> Result<(), OpenError> {
+        let until = Instant::now() + TRANSFER;
+        let lost = |error: LinkError| OpenError::Scripts(error.to_string());
+        let search = json!({ "scripts": scripts.digest, "directories": scripts.directories });
+        self.message(&search, settings.interrupted).map_err(lost)?;
+        if self.has_scripts(settings, until)? {
+            return Ok(());
+        }
+        for file in &scripts.files {
+            let message = json!({ "script": file.path, "executable": file.is_executable, "size": file.content.len() });
+            self.announce(&message, &file.content, settings.interrupted).map_err(lost)?;
+        }
+        self.message(&json!({ "scripts": scripts.digest }), settings.interrupted).map_err(lost)?;
+        self.has_scripts(settings, until).map(drop)
+    }
+
+    /// Waits until the host says if it has the scripts.
+    fn has_scripts(&mut self, settings: &Settings<'_>, until: Instant) -> Result<bool, OpenError> {
+        let refuse = |error: io::Error| OpenError::Scripts(error.to_string());
+        loop {
+            if let Some(frame) = frame::take(&mut self.received).map_err(refuse)? {
+                let message = frame.message().map_err(refuse)?;
+                let why = message["error"].as_str().unwrap_or("an unknown message");
+                return message["scripts"].as_bool().ok_or_else(|| OpenError::Scripts(why.to_owned()));
+            }
+            if self.ended.is_some() {
+                return Err(OpenError::Scripts(self.complaint_or("the host closed the connection")));
+            }
+            self.receive_until(until, settings)?;
+        }
     }
 
     /// Waits for the first line of the script, and answers the request for a password before.

@@ -82,9 +82,12 @@ impl Default for RemoteArgs {
     }
 }
 
-/// Options of this module that take a value, and the colour, which this process decides.
-const WITH_VALUE: [&str; 12] = [
+/// Options of this module that take a value, the colour, which this process decides, and the directories of scripts,
+/// which it sends.
+const WITH_VALUE: [&str; 14] = [
     "--color",
+    "-I",
+    "--include",
     "--on",
     "--failed-of",
     "--root",
@@ -113,7 +116,7 @@ impl RemoteArgs {
                 break;
             }
             let is_joined = word.split_once('=').is_some_and(|(name, _)| WITH_VALUE.contains(&name))
-                || word.strip_prefix("-i").is_some_and(|path| !path.is_empty());
+                || ["-i", "-I"].iter().any(|name| word.strip_prefix(name).is_some_and(|path| !path.is_empty()));
             if WITH_VALUE.contains(&word.as_str()) {
                 words.next();
             } else if !is_joined && !FLAGS.contains(&word.as_str()) {
@@ -139,7 +142,10 @@ mod tests {
             "web1",
             "-K",
             "-i/etc/hosts.ini",
+            "-Iscripts",
             "get",
+            "-I",
+            "more",
             "--parallel=3",
             "user",
             "--become-user",

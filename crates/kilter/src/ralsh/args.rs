@@ -89,10 +89,6 @@ impl Args {
     /// # Errors
     /// An impossible option or combination.
     pub(super) fn check(&self) -> Result<(), Error> {
-        if self.target.is_some() && !self.include.is_empty() {
-            return Err(Error::new("--include and --target exclude each other")
-                .hint("install the scripts on the target, in one of the usual directories"));
-        }
         match self.explain && self.json {
             true => {
                 Err(Error::new("--json and --explain exclude each other").hint("'ralsh --json' explains all providers"))

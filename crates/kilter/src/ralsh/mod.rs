@@ -100,7 +100,8 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
 fn on_target(target: &str, args: &Args) -> ExitCode {
     let mut words = vec!["ralsh".to_owned()];
     words.extend(args.words_for_target());
-    match remote::run_on(target, args.sudo, words) {
+    let scripts = args.include.iter().map(|directory| directory.join("providers")).filter(|path| path.is_dir());
+    match remote::run_on(target, args.sudo, &scripts.collect::<Vec<_>>(), words) {
         Ok(code) => ExitCode::from(code),
         Err(why) => {
             OutputFormat::of(args).fail(&Error::new(format!("failed to connect to {target}: {why}")));

@@ -62,6 +62,12 @@ pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
     if let Err(exit) = check_rollout(&args.rollout) {
         return exit;
     }
+    let global = &cli.global;
+    if args.confirm_within.is_some() && global.remote.no_cache && !global.include.is_empty() {
+        let hint = "without a confirmation, the host undoes the changes with the scripts, so they must stay: leave out \
+                    --no-cache";
+        return output::fail_with("--no-cache and -I cannot be used with --confirm-within", [hint]);
+    }
     let options = host_options(cli, words);
     let saved = match saved_plans(cli, args) {
         Ok(saved) => saved,

@@ -5,7 +5,9 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use kilter_model::{Hash, Value, from_json};
 use kilter_process::Stream;
-use kilter_remote::{Destination, Finished, LinkError, OpenError, Programs, RemoteCall, RemoteSession, Settings, Via};
+use kilter_remote::{
+    Destination, Finished, LinkError, OpenError, Programs, RemoteCall, RemoteSession, ScriptTree, Settings, Via,
+};
 use serde_json::Value as Json;
 
 use super::device_calls::DeviceCalls;
@@ -64,6 +66,8 @@ pub(crate) struct Hosts {
     targets: Vec<HostTarget>,
     /// Programs for the hosts. None if all targets are devices.
     programs: Option<Programs>,
+    /// Scripts of providers for the hosts.
+    scripts: Option<ScriptTree>,
     args: RemoteArgs,
     opening: Opening,
 }
@@ -73,10 +77,14 @@ impl Hosts {
     ///
     /// # Errors
     /// If this program cannot be read, which hosts receive.
-    pub(super) fn new(targets: Vec<HostTarget>, args: &RemoteArgs) -> std::io::Result<Hosts> {
+    pub(super) fn new(
+        targets: Vec<HostTarget>,
+        args: &RemoteArgs,
+        scripts: Option<ScriptTree>,
+    ) -> std::io::Result<Hosts> {
         let has_hosts = targets.iter().any(|target| matches!(target, HostTarget::Host(_)));
         let programs = has_hosts.then(|| super::programs(args)).transpose()?;
-        Ok(Hosts { targets, programs, args: args.clone(), opening: Opening::default() })
+        Ok(Hosts { targets, programs, scripts, args: args.clone(), opening: Opening::default() })
     }
 
     /// Returns the number of hosts.
@@ -192,6 +200,7 @@ impl Hosts {
         let _permit = self.opening.permit(destination);
         let settings = Settings {
             programs: self.programs.as_ref().ok_or_else(|| OpenError::Program("it was not read".to_owned()))?,
+            scripts: self.scripts.as_ref(),
             timeout: self.args.connect_timeout,
             keeps_cache: !self.args.no_cache,
             is_fresh,

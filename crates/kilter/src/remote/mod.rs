@@ -16,13 +16,13 @@ mod saved;
 mod store;
 mod targets;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kilter_inventory::{ConnectionKind, Target};
-use kilter_remote::{Programs, RemoteCall};
+use kilter_remote::{Programs, RemoteCall, ScriptTree};
 
-use crate::cli::{Cli, Command, RemoteArgs, ServeArgs};
+use crate::cli::{Cli, Command, Global, RemoteArgs, ServeArgs};
 use crate::devices::DeviceUse;
 use crate::exit::Exit;
 use crate::{foreign, output, paths, signals, trust};
@@ -73,7 +73,7 @@ fn refuse(cli: &Cli, targets: &[Arc<Target>]) -> Result<(), Exit> {
                  blame, undo and confirm"],
         ));
     }
-    refuse_options(cli, has_hosts)
+    refuse_options(cli)
 }
 
 /// Returns true if a command works on hosts.
@@ -133,13 +133,9 @@ fn refuse_on_device(cli: &Cli, name: &str) -> Result<(), Exit> {
 }
 
 /// Refuses options that name files of this machine.
-fn refuse_options(cli: &Cli, has_hosts: bool) -> Result<(), Exit> {
+fn refuse_options(cli: &Cli) -> Result<(), Exit> {
     let global = &cli.global;
-    let given = [
-        ("-I", !global.include.is_empty() && has_hosts),
-        ("--mold", global.mold.is_some()),
-        ("--channel3", global.channel3.is_some()),
-    ];
+    let given = [("--mold", global.mold.is_some()), ("--channel3", global.channel3.is_some())];
     let source = match &cli.command {
         Command::Plan(args) => args.source.from.as_ref(),
         Command::Apply(args) => args.source.from.as_ref(),
@@ -159,15 +155,21 @@ fn refuse_options(cli: &Cli, has_hosts: bool) -> Result<(), Exit> {
     }
 }
 
-/// Runs kilter with these arguments on one host, with its output on this terminal. Returns its exit code.
+/// Runs kilter with these arguments and these directories of scripts on one host, with its output on this terminal.
+/// Returns its exit code.
 ///
 /// # Errors
 /// The reason why there is no exit code.
-pub(crate) fn run_on(host: &str, is_root: bool, args: Vec<String>) -> Result<u8, String> {
+pub(crate) fn run_on(host: &str, is_root: bool, scripts: &[PathBuf], args: Vec<String>) -> Result<u8, String> {
     signals::listen().map_err(|_| "signals cannot be received".to_owned())?;
     let options = RemoteArgs { is_become: is_root, ..RemoteArgs::default() };
     let destination = targets::of_name(host, &options)?;
-    let hosts = Hosts::new(vec![HostTarget::host(destination)], &options).map_err(|error| error.to_string())?;
+    let scripts = match scripts {
+        [] => None,
+        scripts => Some(ScriptTree::read(scripts, &trust::usual()).map_err(|error| error.to_string())?),
+    };
+    let hosts =
+        Hosts::new(vec![HostTarget::host(destination)], &options, scripts).map_err(|error| error.to_string())?;
     let call = RemoteCall { args, ..RemoteCall::default() };
     let finished = hosts.call_streaming(0, &call, &mut foreign::write);
     hosts.close();
@@ -185,7 +187,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Exit {
     {
         let _ = std::fs::remove_file(path);
     }
-    match kilter_remote::serve(std::io::stdin(), std::io::stdout(), program, signals::raised()) {
+    match kilter_remote::serve(std::io::stdin(), std::io::stdout(), program, !args.remove, signals::raised()) {
         Ok(()) => Exit::Done,
         Err(error) => output::fail(error),
     }
@@ -197,6 +199,15 @@ fn programs(args: &RemoteArgs) -> std::io::Result<Programs> {
     Programs::new(directory, trust::usual(), cache.as_deref())
 }
 
+/// Reads the directories of `-I` for the hosts.
+fn scripts(global: &Global) -> Result<Option<ScriptTree>, Exit> {
+    if global.include.is_empty() {
+        return Ok(None);
+    }
+    let read = ScriptTree::read(&global.include, &trust::policy(global)?);
+    read.map(Some).map_err(|error| output::fail(format_args!("cannot send the scripts of -I: {error}")))
+}
+
 /// Returns the selected targets of a command line, without sessions unless the selection needs facts.
 ///
 /// # Errors
@@ -205,7 +216,8 @@ fn hosts(cli: &Cli) -> Result<(Hosts, Vec<Arc<Target>>), Exit> {
     let mut selection = HostSelection::read(&cli.global)?;
     refuse(cli, selection.targets())?;
     selection.ask_for_passwords(&cli.global.remote)?;
-    let hosts = Hosts::new(selection.host_targets(&cli.global)?, &cli.global.remote);
+    let scripts = scripts(&cli.global)?;
+    let hosts = Hosts::new(selection.host_targets(&cli.global)?, &cli.global.remote, scripts);
     let mut hosts = hosts.map_err(|error| output::fail(format_args!("cannot read this program: {error}")))?;
     selection.decide(&mut hosts)?;
     Ok((hosts, selection.targets().to_vec()))

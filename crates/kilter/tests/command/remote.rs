@@ -135,6 +135,59 @@ fn ralsh_works_on_a_target() {
     assert_eq!((set.code, content(file.as_ref())), (0, "a 'b' $(id)".to_owned()), "{}", set.stderr);
 }
 
+/// Writes the provider `note`, which keeps the last state of each note in a file of this directory.
+fn note_script(place: &Place, directory: &str) {
+    std::fs::create_dir_all(place.path().join(directory).join("lib")).unwrap();
+    let notes = place.path().join("notes");
+    let helper = format!("file={}/$name\n", notes.display());
+    place.file(&format!("{directory}/lib/file.sh"), helper);
+    let script = "#!/bin/sh\neval \"$@\"\n. \"$(dirname \"$0\")/lib/file.sh\"\ncase $ral_action in\n\
+                  update) mkdir -p \"${file%/*}\"; printf %s \"$text\" >\"$file\";;\nesac\n\
+                  printf '# simple\\nname: %s\\ntext: %s\\n' \"$name\" \"$(cat \"$file\" 2>/dev/null)\"\n";
+    let path = place.file(&format!("{directory}/note.prov"), script);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let metadata = "provider:\n  type: note\n  invoke: simple\n  actions: [find, update]\n  suitable: true\n  \
+                    attributes:\n    name:\n    text:\n";
+    place.file(&format!("{directory}/note.yaml"), metadata);
+}
+
+#[test]
+fn included_scripts_are_sent_to_hosts() {
+    let sshd = Sshd::start();
+    let place = &sshd.place;
+    note_script(place, "scripts");
+    let manifest = place.file("notes.yaml", "resources:\n  note[a]: {text: 'x $(id) \"y\"'}\n");
+    let scripts = sshd.path("scripts");
+    let there = |args: &[&str]| sshd.kilter("h1", &[&["-I", &scripts], args].concat());
+    let read = there(&["get", "note", "a"]);
+    assert_eq!((read.code, read.stdout.starts_with("note[a]\n")), (0, true), "{} {}", read.stdout, read.stderr);
+    let applied = there(&["apply", "--yes", &manifest]);
+    assert_eq!(applied.code, 0, "{} {}", applied.stdout, applied.stderr);
+    assert_eq!(content(&place.path().join("notes/a")), "x $(id) \"y\"");
+    assert_eq!(there(&["plan", &manifest]).code, 0);
+    let undone = there(&["undo", "last"]);
+    assert_eq!((undone.code, content(&place.path().join("notes/a")).as_str()), (0, ""), "{}", undone.stderr);
+    let missing = sshd.kilter("h1", &["get", "note"]);
+    assert_eq!(missing.code, 1, "{} {}", missing.stdout, missing.stderr);
+    // A changed file is sent again.
+    place.file("scripts/note.yaml", content(&place.path().join("scripts/note.yaml")) + "    colour:\n");
+    let described = there(&["types", "note"]);
+    assert!(described.stdout.contains("colour"), "{} {}", described.stdout, described.stderr);
+    let path = place.path().join("scripts/note.prov");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = there(&["get", "note"]);
+    assert!(refused.code == 1 && refused.stderr.contains("note.prov"), "{}", refused.stderr);
+}
+
+#[test]
+fn ralsh_sends_included_scripts() {
+    let place = Place::new();
+    note_script(&place, "more/providers");
+    let mut command = place.command(&["ralsh", "-Imore", "-t", "local://", "note", "a", "text=b"]);
+    let set = place.end(command.env("KILTER_CACHE_DIR", cache()));
+    assert_eq!((set.code, content(&place.path().join("notes/a")).as_str()), (0, "b"), "{}", set.stderr);
+}
+
 #[test]
 fn equal_answers_are_shown_once() {
     let sshd = Sshd::start();
@@ -279,11 +332,16 @@ fn host_that_accepts_no_connection_after_the_change_reverts_it() {
     // The change locks its own login out.
     let keys = sshd.path("authorized_keys");
     let before = content(keys.as_ref());
-    let site = sshd.place.file("lock.yaml", format!("resources:\n  file[{keys}]: {{content: '# none'}}\n"));
-    let applied = sshd.kilter("h1", &["apply", "--yes", "--confirm-within", "3s", &site]);
+    let text = format!("resources:\n  file[{keys}]: {{content: '# none'}}\n  note[a]: {{text: x}}\n");
+    let site = sshd.place.file("lock.yaml", text);
+    note_script(&sshd.place, "scripts");
+    let apply = ["-I", &sshd.path("scripts"), "apply", "--yes", "--confirm-within", "3s", &site];
+    let applied = sshd.kilter("h1", &apply);
     assert_eq!(applied.code, 5, "{} {}", applied.stdout, applied.stderr);
     assert!(applied.stderr.contains("1 reverted (h1)"), "{}", applied.stderr);
     assert_eq!(content(keys.as_ref()), before);
+    let note = sshd.place.path().join("notes/a");
+    assert!(note.exists() && content(&note).is_empty(), "the host undoes it with the script");
 }
 
 #[test]
@@ -299,9 +357,10 @@ fn banner_and_other_login_shell_do_not_confuse_a_session() {
 fn nothing_stays_on_the_host_without_the_cache() {
     let place = Place::new();
     let cache = place.path().join("cache");
-    let mut command = place.command(&["--on", "local://", "--no-cache", "facts", "kernel"]);
+    note_script(&place, "scripts");
+    let mut command = place.command(&["--on", "local://", "--no-cache", "-I", "scripts", "set", "note", "a", "text=b"]);
     let answer = place.end(command.env("KILTER_CACHE_DIR", &cache));
-    assert_eq!((answer.code, answer.stdout.as_str()), (0, "Linux\n"), "{}", answer.stderr);
+    assert_eq!((answer.code, content(&place.path().join("notes/a")).as_str()), (0, "b"), "{}", answer.stderr);
     assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0);
     let mode = std::fs::metadata(&cache).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);

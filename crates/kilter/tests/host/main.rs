@@ -13,6 +13,7 @@ mod nspawn;
 mod providers;
 mod purge;
 mod reboot;
+mod secrets;
 mod service;
 mod timers;
 mod units;

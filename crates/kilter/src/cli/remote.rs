@@ -82,12 +82,13 @@ impl Default for RemoteArgs {
     }
 }
 
-/// Options of this module that take a value, the colour, which this process decides, and the directories of scripts,
-/// which it sends.
-const WITH_VALUE: [&str; 14] = [
+/// Options of this module that take a value, the colour, which this process decides, the directories of scripts, which
+/// it sends, and the paths of this machine that it trusts.
+const WITH_VALUE: [&str; 15] = [
     "--color",
     "-I",
     "--include",
+    "--trust",
     "--on",
     "--failed-of",
     "--root",
@@ -146,6 +147,7 @@ mod tests {
             "get",
             "-I",
             "more",
+            "--trust=/srv",
             "--parallel=3",
             "user",
             "--become-user",

@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use kilter_model::{Hash, Value, from_json};
 use kilter_process::Stream;
+use kilter_process::trust::TrustPolicy;
 use kilter_remote::{
     Destination, Finished, LinkError, OpenError, Programs, RemoteCall, RemoteSession, ScriptTree, Settings, Via,
 };
@@ -80,10 +81,11 @@ impl Hosts {
     pub(super) fn new(
         targets: Vec<HostTarget>,
         args: &RemoteArgs,
+        trust: TrustPolicy,
         scripts: Option<ScriptTree>,
     ) -> std::io::Result<Hosts> {
         let has_hosts = targets.iter().any(|target| matches!(target, HostTarget::Host(_)));
-        let programs = has_hosts.then(|| super::programs(args)).transpose()?;
+        let programs = has_hosts.then(|| super::programs(args, trust)).transpose()?;
         Ok(Hosts { targets, programs, scripts, args: args.clone(), opening: Opening::default() })
     }
 

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kilter_inventory::{ConnectionKind, Target};
+use kilter_process::trust::TrustPolicy;
 use kilter_remote::{Programs, RemoteCall, ScriptTree};
 
 use crate::cli::{Cli, Command, Global, RemoteArgs, ServeArgs};
@@ -168,8 +169,8 @@ pub(crate) fn run_on(host: &str, is_root: bool, scripts: &[PathBuf], args: Vec<S
         [] => None,
         scripts => Some(ScriptTree::read(scripts, &trust::usual()).map_err(|error| error.to_string())?),
     };
-    let hosts =
-        Hosts::new(vec![HostTarget::host(destination)], &options, scripts).map_err(|error| error.to_string())?;
+    let hosts = Hosts::new(vec![HostTarget::host(destination)], &options, trust::usual(), scripts);
+    let hosts = hosts.map_err(|error| error.to_string())?;
     let call = RemoteCall { args, ..RemoteCall::default() };
     let finished = hosts.call_streaming(0, &call, &mut foreign::write);
     hosts.close();
@@ -193,18 +194,18 @@ pub(crate) fn serve(args: &ServeArgs) -> Exit {
     }
 }
 
-fn programs(args: &RemoteArgs) -> std::io::Result<Programs> {
+fn programs(args: &RemoteArgs, trust: TrustPolicy) -> std::io::Result<Programs> {
     let directory = args.programs.as_deref().unwrap_or(Path::new(PROGRAMS));
     let cache = paths::cache_dir().filter(|_| !args.no_cache).map(|cache| cache.join(COMPRESSED));
-    Programs::new(directory, trust::usual(), cache.as_deref())
+    Programs::new(directory, trust, cache.as_deref())
 }
 
 /// Reads the directories of `-I` for the hosts.
-fn scripts(global: &Global) -> Result<Option<ScriptTree>, Exit> {
+fn scripts(global: &Global, trust: &TrustPolicy) -> Result<Option<ScriptTree>, Exit> {
     if global.include.is_empty() {
         return Ok(None);
     }
-    let read = ScriptTree::read(&global.include, &trust::policy(global)?);
+    let read = ScriptTree::read(&global.include, trust);
     read.map(Some).map_err(|error| output::fail(format_args!("cannot send the scripts of -I: {error}")))
 }
 
@@ -216,8 +217,9 @@ fn hosts(cli: &Cli) -> Result<(Hosts, Vec<Arc<Target>>), Exit> {
     let mut selection = HostSelection::read(&cli.global)?;
     refuse(cli, selection.targets())?;
     selection.ask_for_passwords(&cli.global.remote)?;
-    let scripts = scripts(&cli.global)?;
-    let hosts = Hosts::new(selection.host_targets(&cli.global)?, &cli.global.remote, scripts);
+    let trust = trust::policy(&cli.global)?;
+    let scripts = scripts(&cli.global, &trust)?;
+    let hosts = Hosts::new(selection.host_targets(&cli.global)?, &cli.global.remote, trust, scripts);
     let mut hosts = hosts.map_err(|error| output::fail(format_args!("cannot read this program: {error}")))?;
     selection.decide(&mut hosts)?;
     Ok((hosts, selection.targets().to_vec()))

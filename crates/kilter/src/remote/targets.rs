@@ -34,7 +34,7 @@ impl HostSelection {
     /// If the inventory has problems, or no target is selected; reported.
     pub(super) fn read(global: &Global) -> Result<HostSelection, Exit> {
         let args = &global.remote;
-        let inventory = inventory::open(args.inventory.as_deref(), &trust::usual())?.unwrap_or_default();
+        let inventory = inventory::open(args.inventory.as_deref(), &trust::policy(global)?)?.unwrap_or_default();
         let devices: HashMap<String, DeviceTarget> =
             devices::configured(global)?.into_iter().map(|device| (device.name.clone(), device)).collect();
         let inventory = inventory.with_outside(devices.values().map(configured));

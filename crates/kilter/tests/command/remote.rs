@@ -177,6 +177,8 @@ fn included_scripts_are_sent_to_hosts() {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
     let refused = there(&["get", "note"]);
     assert!(refused.code == 1 && refused.stderr.contains("note.prov"), "{}", refused.stderr);
+    let trusted = there(&["--trust", &scripts, "get", "note", "a"]);
+    assert_eq!(trusted.code, 0, "{}", trusted.stderr);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use kilter_process::Environment;
 use kilter_process::trust::TrustPolicy;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{FlockOperation, StatVfsMountFlags, Timestamps, flock, futimens, statvfs};
@@ -32,11 +33,17 @@ const KEPT_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Beginning of the name of a tree in the cache of a host.
 const PREFIX: &str = "scripts-";
 
-/// Directories of provider scripts, with all files below them.
+/// Name of the directory of mold in a tree. The directories of provider scripts are `0`, `1` and so on.
+const MOLD: &str = "mold";
+
+/// Directories of mold that no script needs.
+const UNSENT: [&str; 2] = ["logs", "certs"];
+
+/// Directories of scripts, with all files below them.
 #[derive(Debug)]
 pub struct ScriptTree {
-    /// Number of directories: `0`, `1` and so on.
-    pub(crate) directories: usize,
+    /// Names of its directories.
+    pub(crate) directories: Vec<String>,
     pub(crate) files: Vec<ScriptFile>,
     /// SHA-256 of paths, modes and contents in hexadecimal digits.
     pub(crate) digest: String,
@@ -52,23 +59,29 @@ pub(crate) struct ScriptFile {
 }
 
 impl ScriptTree {
-    /// Reads directories, without hidden files. Links are followed.
+    /// Reads directories of provider scripts and a directory of mold, without hidden files. Links are followed.
     ///
     /// # Errors
     /// If a file cannot be read, another user can change it, or the directories are too large.
-    pub fn read(directories: &[PathBuf], trust: &TrustPolicy) -> io::Result<ScriptTree> {
+    pub fn read(providers: &[PathBuf], mold: Option<&Path>, trust: &TrustPolicy) -> io::Result<ScriptTree> {
+        let numbered = providers.iter().enumerate().map(|(number, path)| (number.to_string(), path.as_path()));
+        let named = numbered.chain(mold.map(|path| (MOLD.to_owned(), path)));
+        ScriptTree::of(named.collect(), trust)
+    }
+
+    fn of(named: Vec<(String, &Path)>, trust: &TrustPolicy) -> io::Result<ScriptTree> {
         let mut reader = Reader { trust, size: 0, files: Vec::new() };
-        for (number, directory) in directories.iter().enumerate() {
-            reader.directory(directory, &number.to_string(), MAX_DEPTH)?;
+        for (name, path) in &named {
+            reader.directory(path, name, MAX_DEPTH)?;
         }
-        let (directories, files) = (directories.len(), reader.files);
+        let directories: Vec<String> = named.into_iter().map(|(name, _)| name).collect();
         let mut context = Context::new(&SHA256);
-        context.update(format!("{directories}\n").as_bytes());
-        for file in &files {
+        context.update(format!("{directories:?}\n").as_bytes());
+        for file in &reader.files {
             context.update(format!("{:?} {} {}\n", file.path, file.is_executable, file.content.len()).as_bytes());
             context.update(&file.content);
         }
-        Ok(ScriptTree { directories, files, digest: hexadecimal(context.finish().as_ref()) })
+        Ok(ScriptTree { directories, files: reader.files, digest: hexadecimal(context.finish().as_ref()) })
     }
 }
 
@@ -88,7 +101,7 @@ impl Reader<'_> {
         names.sort();
         for file_name in names {
             let file_name = file_name.to_str().ok_or_else(|| refuse("it contains a name that is not UTF-8"))?;
-            if file_name.starts_with('.') {
+            if file_name.starts_with('.') || name == MOLD && UNSENT.contains(&file_name) {
                 continue;
             }
             let (path, name) = (directory.join(file_name), format!("{name}/{file_name}"));
@@ -127,7 +140,7 @@ impl Reader<'_> {
 #[derive(Debug)]
 pub(crate) struct InstalledScripts {
     path: PathBuf,
-    directories: usize,
+    directories: Vec<String>,
     /// Lock of the directory.
     _lock: File,
     /// True if it is removed at the end of the session.
@@ -139,31 +152,41 @@ impl InstalledScripts {
     ///
     /// # Errors
     /// If no directory allows the execution of programs.
-    pub(crate) fn find(digest: &str, directories: usize) -> io::Result<Option<InstalledScripts>> {
-        if !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) || directories > MAX_FILES {
+    pub(crate) fn find(digest: &str, directories: &[String]) -> io::Result<Option<InstalledScripts>> {
+        let is_number = |name: &String| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+        let are_known = directories.iter().all(|name| name == MOLD || is_number(name));
+        if !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) || !are_known {
             return Err(crate::frame::damaged());
         }
         Ok(InstalledScripts::of(place()?.join(format!("{PREFIX}{digest}")), digest, directories))
     }
 
     /// Returns a directory if it is the tree with this digest.
-    fn of(path: PathBuf, digest: &str, directories: usize) -> Option<InstalledScripts> {
+    fn of(path: PathBuf, digest: &str, directories: &[String]) -> Option<InstalledScripts> {
         let lock = locked(&path, FlockOperation::LockShared).ok()?;
-        let all: Vec<PathBuf> = (0..directories).map(|number| path.join(number.to_string())).collect();
-        let is_whole = ScriptTree::read(&all, &TrustPolicy::any()).is_ok_and(|tree| tree.digest == digest);
+        let paths: Vec<PathBuf> = directories.iter().map(|name| path.join(name)).collect();
+        let named = directories.iter().cloned().zip(paths.iter().map(PathBuf::as_path)).collect();
+        let is_whole = ScriptTree::of(named, &TrustPolicy::any()).is_ok_and(|tree| tree.digest == digest);
         // Another session removes it after the time of its last use.
         let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
         let _ = futimens(&lock, &Timestamps { last_access: now, last_modification: now });
-        is_whole.then_some(InstalledScripts { path, directories, _lock: lock, is_temporary: false })
+        is_whole.then(|| InstalledScripts { path, directories: directories.to_vec(), _lock: lock, is_temporary: false })
     }
 
-    /// Returns the value of `KILTER_PROVIDERS` for a command.
+    /// Adds the variables with which a command finds the scripts.
     ///
     /// # Errors
     /// If the path contains a colon.
-    pub(crate) fn search_path(&self) -> io::Result<OsString> {
-        let all = (0..self.directories).map(|number| self.path.join(number.to_string()));
-        std::env::join_paths(all).map_err(io::Error::other)
+    pub(crate) fn add_to(&self, mut environment: Environment) -> io::Result<Environment> {
+        let (mold, providers): (Vec<_>, Vec<_>) = self.directories.iter().partition(|name| *name == MOLD);
+        if !providers.is_empty() {
+            let paths = std::env::join_paths(providers.into_iter().map(|name| self.path.join(name)));
+            environment = environment.set("KILTER_PROVIDERS", paths.map_err(io::Error::other)?);
+        }
+        if !mold.is_empty() {
+            environment = environment.set("KILTER_MOLD", self.path.join(MOLD));
+        }
+        Ok(environment)
     }
 }
 
@@ -186,14 +209,14 @@ impl IncomingScripts {
     ///
     /// # Errors
     /// If no directory allows the execution of programs, or the disk is full.
-    pub(crate) fn create(directories: usize) -> io::Result<IncomingScripts> {
+    pub(crate) fn create(directories: Vec<String>) -> io::Result<IncomingScripts> {
         let path = place()?.join(format!("{PREFIX}{}", random_word()?));
         let create = |path: &Path| DirBuilder::new().mode(0o700).create(path);
         create(&path)?;
         let lock = locked(&path, FlockOperation::LockShared)?;
         let tree = InstalledScripts { path, directories, _lock: lock, is_temporary: true };
-        for number in 0..directories {
-            create(&tree.path.join(number.to_string()))?;
+        for name in &tree.directories {
+            create(&tree.path.join(name))?;
         }
         Ok(IncomingScripts { tree: Some(tree) })
     }
@@ -232,12 +255,12 @@ impl IncomingScripts {
                 fs::remove_dir_all(&path)?;
                 fs::rename(&tree.path, &path)?;
             }
-            Err(_) => return InstalledScripts::of(path, digest, tree.directories).ok_or_else(damaged),
+            Err(_) => return InstalledScripts::of(path, digest, &tree.directories).ok_or_else(damaged),
             Ok(()) => {}
         }
         tree.path.clone_from(&path);
         tree.is_temporary = false;
-        let installed = InstalledScripts::of(path, digest, tree.directories).ok_or_else(damaged)?;
+        let installed = InstalledScripts::of(path, digest, &tree.directories).ok_or_else(damaged)?;
         remove_unused(&installed.path);
         Ok(installed)
     }
@@ -298,14 +321,21 @@ mod tests {
         fs::write(scripts.join("a.prov"), "#!/bin/sh\n").unwrap();
         fs::write(scripts.join("lib/deep/b"), "b").unwrap();
         fs::write(scripts.join(".hidden"), "x").unwrap();
+        fs::create_dir(scripts.join("logs")).unwrap();
         fs::set_permissions(scripts.join("a.prov"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let tree = ScriptTree::read(std::slice::from_ref(&scripts), &TrustPolicy::any()).unwrap();
+        let tree = ScriptTree::read(std::slice::from_ref(&scripts), Some(&scripts), &TrustPolicy::any()).unwrap();
         let paths: Vec<(&str, bool)> = tree.files.iter().map(|file| (&*file.path, file.is_executable)).collect();
-        assert_eq!(paths, [("0/a.prov", true), ("0/lib/deep/b", false)]);
+        let of_mold = [("mold/a.prov", true), ("mold/lib/deep/b", false)];
+        assert_eq!(paths, [[("0/a.prov", true), ("0/lib/deep/b", false)], of_mold].concat());
         let path = place.path().join("incoming");
         fs::create_dir(&path).unwrap();
         let lock = locked(&path, FlockOperation::LockShared).unwrap();
-        let installed = InstalledScripts { path: path.clone(), directories: 1, _lock: lock, is_temporary: true };
+        let installed = InstalledScripts {
+            path: path.clone(),
+            directories: tree.directories.clone(),
+            _lock: lock,
+            is_temporary: true,
+        };
         let incoming = IncomingScripts { tree: Some(installed) };
         for outside in ["/etc/x", "../x", "0/../../x", ""] {
             assert!(incoming.create_file(outside, true).is_err(), "{outside}");
@@ -316,16 +346,19 @@ mod tests {
         }
         let installed = incoming.end(&tree.digest, true).unwrap();
         assert_eq!(installed.path, place.path().join(format!("{PREFIX}{}", tree.digest)));
-        assert!(InstalledScripts::of(installed.path.clone(), &tree.digest, 1).is_some());
+        assert!(InstalledScripts::of(installed.path.clone(), &tree.digest, &tree.directories).is_some());
         fs::write(installed.path.join("0/a.prov"), "other").unwrap();
-        assert!(InstalledScripts::of(installed.path.clone(), &tree.digest, 1).is_none(), "a damaged tree");
+        assert!(
+            InstalledScripts::of(installed.path.clone(), &tree.digest, &tree.directories).is_none(),
+            "a damaged tree"
+        );
     }
 
     #[test]
     fn link_to_itself_ends_with_an_error() {
         let place = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(".", place.path().join("again")).unwrap();
-        let read = ScriptTree::read(&[place.path().to_owned()], &TrustPolicy::any());
+        let read = ScriptTree::read(&[place.path().to_owned()], None, &TrustPolicy::any());
         assert!(read.unwrap_err().to_string().contains("too deep"));
     }
 }

@@ -143,8 +143,8 @@ impl CommandServer<'_> {
                             Err(error) => return refuse(output, &format!("cannot create {path}: {error}")),
                         }
                     } else if let Some(digest) = message["scripts"].as_str() {
-                        let found = match message["directories"].as_u64() {
-                            Some(count) => self.find_scripts(digest, usize::try_from(count).unwrap_or(usize::MAX)),
+                        let found = match message["directories"].as_array() {
+                            Some(names) => self.find_scripts(digest, names),
                             None => self.end_scripts(digest).map(|()| true),
                         };
                         match found {
@@ -179,7 +179,7 @@ impl CommandServer<'_> {
     ) -> io::Result<()> {
         let mut environment = Environment::new().allow(VARIABLES);
         if let Some(scripts) = &self.scripts {
-            environment = environment.set("KILTER_PROVIDERS", scripts.search_path()?);
+            environment = scripts.add_to(environment)?;
         }
         let mut invocation = Invocation::new(self.program).args(args).environment(&environment).stdin(stdin);
         // An interruption is for the command only. The programs that it has started finish the step in flight.
@@ -221,8 +221,9 @@ impl CommandServer<'_> {
     }
 
     /// Looks for scripts. Prepares to receive them and returns false if the host does not have them.
-    fn find_scripts(&mut self, digest: &str, directories: usize) -> io::Result<bool> {
-        self.scripts = InstalledScripts::find(digest, directories)?;
+    fn find_scripts(&mut self, digest: &str, directories: &[Json]) -> io::Result<bool> {
+        let directories: Vec<String> = directories.iter().filter_map(Json::as_str).map(str::to_owned).collect();
+        self.scripts = InstalledScripts::find(digest, &directories)?;
         self.incoming = match self.scripts {
             Some(_) => None,
             None => Some(IncomingScripts::create(directories)?),

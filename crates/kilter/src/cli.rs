@@ -89,8 +89,9 @@ pub(crate) struct Global {
     /// By default root uses only files that no other user can change
     #[arg(long, global = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) trust: Vec<PathBuf>,
-    /// Use a directory of mold: its scripts in `facts`, `resources` and `actors`
-    #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    /// Use a directory of mold: its scripts in `facts`, `resources` and `actors`. With --on, send its files to the hosts
+    #[arg(long, global = true, value_name = "DIR", env = "KILTER_MOLD", hide_env_values = true,
+          value_hint = clap::ValueHint::DirPath)]
     pub(crate) mold: Option<PathBuf>,
     /// Append the input, output and channel 3 of the scripts of mold to a file, as netstrings; `history` reads it
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]

@@ -67,7 +67,7 @@ pub enum OpenError {
     #[error("cannot run kilter on the host: {0}")]
     Program(String),
     /// The scripts of providers cannot be stored on the host.
-    #[error("cannot store the scripts of -I on the host: {0}")]
+    #[error("cannot store the scripts on the host: {0}")]
     Scripts(String),
     /// The wait was interrupted.
     #[error("interrupted")]

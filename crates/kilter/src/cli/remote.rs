@@ -84,10 +84,11 @@ impl Default for RemoteArgs {
 
 /// Options of this module that take a value, the colour, which this process decides, the directories of scripts, which
 /// it sends, and the paths of this machine that it trusts.
-const WITH_VALUE: [&str; 15] = [
+const WITH_VALUE: [&str; 16] = [
     "--color",
     "-I",
     "--include",
+    "--mold",
     "--trust",
     "--on",
     "--failed-of",

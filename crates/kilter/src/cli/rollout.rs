@@ -10,7 +10,7 @@ use super::ReportFormat;
 pub(crate) const HOST: &str = "{host}";
 
 /// Options for the roll-out of a plan to several hosts.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = super::HOSTS)]
 pub(crate) struct RolloutArgs {
     /// With --on: apply without a question

@@ -63,10 +63,11 @@ pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
         return exit;
     }
     let global = &cli.global;
-    if args.confirm_within.is_some() && global.remote.no_cache && !global.include.is_empty() {
+    let has_scripts = !global.include.is_empty() || global.mold.is_some();
+    if args.confirm_within.is_some() && global.remote.no_cache && has_scripts {
         let hint = "without a confirmation, the host undoes the changes with the scripts, so they must stay: leave out \
                     --no-cache";
-        return output::fail_with("--no-cache and -I cannot be used with --confirm-within", [hint]);
+        return output::fail_with("--no-cache cannot be used with --confirm-within and scripts (-I, --mold)", [hint]);
     }
     let options = host_options(cli, words);
     let saved = match saved_plans(cli, args) {
@@ -199,6 +200,7 @@ pub(super) fn with_hosts(
     let done = || {
         let global = local(&cli.global);
         let session = Session::open(&global, RecordMode::Live, word)?;
+        providers::open_mold(&session)?;
         let (hosts, targets) = super::hosts(cli)?;
         let exit = work(&hosts, &targets, &session);
         hosts.close();

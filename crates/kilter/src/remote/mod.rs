@@ -23,7 +23,7 @@ use kilter_inventory::{ConnectionKind, Target};
 use kilter_process::trust::TrustPolicy;
 use kilter_remote::{Programs, RemoteCall, ScriptTree};
 
-use crate::cli::{Cli, Command, Global, RemoteArgs, ServeArgs};
+use crate::cli::{Cli, Command, Global, RemoteArgs, RolloutArgs, ServeArgs};
 use crate::devices::DeviceUse;
 use crate::exit::Exit;
 use crate::{foreign, output, paths, signals, trust};
@@ -47,11 +47,41 @@ pub(crate) fn run(cli: &Cli, words: Vec<String>) -> Exit {
         return exit;
     }
     match &cli.command {
+        Command::Plan(_) | Command::Apply(_) if is_prescribed(cli) => prescribed(cli, words),
         Command::Plan(args) => apply::plan(cli, args, &words),
         Command::Apply(args) => apply::apply(cli, args, &words),
         Command::Run(args) => run::run(cli, args, &words),
         _ => forward::run(cli, words),
     }
+}
+
+/// Returns true if the actors of mold declare the resources, and not a manifest.
+fn is_prescribed(cli: &Cli) -> bool {
+    let input = match &cli.command {
+        Command::Plan(args) => &args.input,
+        Command::Apply(args) => &args.input,
+        _ => return false,
+    };
+    cli.global.mold.is_some() && input.manifests.is_empty()
+}
+
+/// Runs `plan` or `apply` of a directory of mold on hosts. Its actors run there.
+fn prescribed(cli: &Cli, mut words: Vec<String>) -> Exit {
+    if let Command::Apply(args) = &cli.command {
+        if args.rollout != (RolloutArgs { yes: args.rollout.yes, ..RolloutArgs::default() }) {
+            let hint = "apply a manifest, which can use the types and facts of mold";
+            return output::fail_with("a prescription of mold has no roll-out: it is made on each host", [hint]);
+        }
+        if !args.rollout.yes && !args.noop {
+            let hint = "give --yes to apply without a question, or show the changes with `kilter --on HOST plan`";
+            return output::fail_with(
+                "nothing was changed: a prescription of mold is applied without a question",
+                [hint],
+            );
+        }
+        words.retain(|word| !["--yes", "-y"].contains(&word.as_str()));
+    }
+    forward::run(cli, words)
 }
 
 /// Refuses commands and options that do not work on these targets.
@@ -136,7 +166,6 @@ fn refuse_on_device(cli: &Cli, name: &str) -> Result<(), Exit> {
 /// Refuses options that name files of this machine.
 fn refuse_options(cli: &Cli) -> Result<(), Exit> {
     let global = &cli.global;
-    let given = [("--mold", global.mold.is_some()), ("--channel3", global.channel3.is_some())];
     let source = match &cli.command {
         Command::Plan(args) => args.source.from.as_ref(),
         Command::Apply(args) => args.source.from.as_ref(),
@@ -147,12 +176,12 @@ fn refuse_options(cli: &Cli) -> Result<(), Exit> {
         let hint = "run kilter with --from on the hosts, or name the manifest of a checkout";
         return Err(output::fail_with("--from cannot be used with --on", [hint]));
     }
-    match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(output::fail_with(
-            format_args!("{option} cannot be used with --on: its scripts are not sent to the hosts"),
-            ["install the scripts on the hosts, in one of the default directories"],
+    match global.channel3.is_some() {
+        true => Err(output::fail_with(
+            "--channel3 cannot be used with --on: its file is on this machine",
+            ["`kilter --on HOST history show last --processes` shows the messages of scripts"],
         )),
-        None => Ok(()),
+        false => Ok(()),
     }
 }
 
@@ -167,7 +196,7 @@ pub(crate) fn run_on(host: &str, is_root: bool, scripts: &[PathBuf], args: Vec<S
     let destination = targets::of_name(host, &options)?;
     let scripts = match scripts {
         [] => None,
-        scripts => Some(ScriptTree::read(scripts, &trust::usual()).map_err(|error| error.to_string())?),
+        scripts => Some(ScriptTree::read(scripts, None, &trust::usual()).map_err(|error| error.to_string())?),
     };
     let hosts = Hosts::new(vec![HostTarget::host(destination)], &options, trust::usual(), scripts);
     let hosts = hosts.map_err(|error| error.to_string())?;
@@ -200,13 +229,13 @@ fn programs(args: &RemoteArgs, trust: TrustPolicy) -> std::io::Result<Programs> 
     Programs::new(directory, trust, cache.as_deref())
 }
 
-/// Reads the directories of `-I` for the hosts.
+/// Reads the directories of `-I` and `--mold` for the hosts.
 fn scripts(global: &Global, trust: &TrustPolicy) -> Result<Option<ScriptTree>, Exit> {
-    if global.include.is_empty() {
+    if global.include.is_empty() && global.mold.is_none() {
         return Ok(None);
     }
-    let read = ScriptTree::read(&global.include, trust);
-    read.map(Some).map_err(|error| output::fail(format_args!("cannot send the scripts of -I: {error}")))
+    let read = ScriptTree::read(&global.include, global.mold.as_deref(), trust);
+    read.map(Some).map_err(|error| output::fail(format_args!("cannot send the scripts: {error}")))
 }
 
 /// Returns the selected targets of a command line, without sessions unless the selection needs facts.

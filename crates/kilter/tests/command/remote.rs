@@ -181,6 +181,56 @@ fn included_scripts_are_sent_to_hosts() {
     assert_eq!(trusted.code, 0, "{}", trusted.stderr);
 }
 
+/// A resource script of mold for services that are files.
+const MOLD_SERVICE: &str = r#"#!/bin/bash
+document=$(cat)
+name=$(sed -n 's/.*"name": *"\([^"]*\)".*/\1/p' <<<"$document")
+case "$1" in
+inspect)
+  [ -e "PLACE/$name" ] && running=true || running=false
+  echo "{\"kind\": \"svc\", \"name\": \"$name\", \"exists\": true, \"running\": $running}";;
+conform)
+  touch "PLACE/$name";;
+restart)
+  echo "restarted $name";;
+esac
+"#;
+
+#[test]
+fn mold_directory_is_sent_to_hosts() {
+    let sshd = Sshd::start();
+    let place = &sshd.place;
+    let script = |name: &str, text: &str| {
+        std::fs::create_dir_all(place.path().join(name).parent().unwrap()).unwrap();
+        let path = place.file(name, text.replace("PLACE", &place.path().display().to_string()));
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script("mold/facts/foo", "#!/bin/sh\necho '{\"cats\": 10}'\n");
+    script("mold/resources/svc", MOLD_SERVICE);
+    script("mold/actors/prescribe", "#!/bin/sh\necho '[{\"kind\": \"svc\", \"name\": \"one\", \"running\": true}]'\n");
+    let mold = sshd.path("mold");
+    let there = |args: &[&str]| sshd.kilter("h1,h2", &[&["--mold", &mold], args].concat());
+    let facts = there(&["facts", "foo.cats"]);
+    assert_eq!((facts.code, facts.stdout.as_str()), (0, "h1, h2:\n  10\n"), "{}", facts.stderr);
+    let plan = there(&["plan"]);
+    assert!(plan.code == 2 && plan.stdout.contains("~ svc[one]"), "{} {}", plan.stdout, plan.stderr);
+    for (args, why) in [
+        (&["apply"][..], "a prescription of mold is applied without a question"),
+        (&["apply", "--yes", "--stage", "1"], "a prescription of mold has no roll-out"),
+        (&["--channel3", "log", "facts"], "--channel3 cannot be used with --on"),
+    ] {
+        let refused = there(args);
+        assert!(refused.code == 1 && refused.stderr.contains(why), "{}", refused.stderr);
+    }
+    let one = sshd.kilter("h1", &["--mold", &mold, "apply", "--yes"]);
+    assert!(one.code == 0 && place.path().join("one").exists(), "{} {}", one.stdout, one.stderr);
+    let restarted = there(&["act", "svc[one]", "restart"]);
+    assert!(restarted.stdout.contains("    restarted one"), "{} {}", restarted.stdout, restarted.stderr);
+    let manifest = place.file("svc.yaml", "resources:\n  svc[n${facts.foo.cats}]: {running: true}\n");
+    let applied = there(&["apply", "--yes", "--stage", "1,2", &manifest]);
+    assert!(applied.code == 0 && place.path().join("n10").exists(), "{} {}", applied.stdout, applied.stderr);
+}
+
 #[test]
 fn ralsh_sends_included_scripts() {
     let place = Place::new();

@@ -291,7 +291,7 @@ fn host_without_a_result_in_time_is_lost_and_counts_as_failed() {
     assert!(applied.code == 4 && applied.stderr.contains("1 lost (a1), 1 untouched (a2)"), "{}", applied.stderr);
     assert!(applied.stderr.contains("there was no result within 1 s"), "{}", applied.stderr);
     fleet.touch("go");
-    let resumed = fleet.kilter(&["rollout", "resume", "last", "--yes", "--max-failures", "1", "--host-timeout", "60s"]);
+    let resumed = fleet.kilter(&["rollout", "resume", "last", "--yes", "--max-failures", "1", "--host-timeout", "10m"]);
     assert!(resumed.code != 1 && fleet.has("done-a2"), "{}", resumed.stderr);
 }
 

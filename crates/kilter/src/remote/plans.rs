@@ -166,8 +166,11 @@ impl Planner<'_> {
 }
 
 fn failure(code: u8, stdout: &[u8], stderr: &[u8]) -> BufferedLines {
-    let text = [stdout, stderr].map(String::from_utf8_lossy).concat();
-    let mut lines: Vec<String> = text.lines().map(foreign::line).collect();
+    let text = [comparable(stdout), comparable(stderr)].join("\n");
+    // The name of the plan on the host means nothing to the user.
+    let about_file = format!("was not written to {PLAN}");
+    let mut lines: Vec<String> =
+        text.trim().lines().filter(|line| !line.ends_with(&about_file)).map(foreign::line).collect();
     if lines.is_empty() {
         lines.push(format!("kilter ended with {code} on the host"));
     }

@@ -70,7 +70,7 @@ impl ScriptTree {
     }
 
     fn of(named: Vec<(String, &Path)>, trust: &TrustPolicy) -> io::Result<ScriptTree> {
-        let mut reader = Reader { trust, size: 0, files: Vec::new() };
+        let mut reader = TreeReader { trust, size: 0, files: Vec::new() };
         for (name, path) in &named {
             reader.directory(path, name, MAX_DEPTH)?;
         }
@@ -85,13 +85,13 @@ impl ScriptTree {
     }
 }
 
-struct Reader<'a> {
+struct TreeReader<'a> {
     trust: &'a TrustPolicy,
     size: u64,
     files: Vec<ScriptFile>,
 }
 
-impl Reader<'_> {
+impl TreeReader<'_> {
     fn directory(&mut self, directory: &Path, name: &str, depth: usize) -> io::Result<()> {
         let at = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
         let refuse = |why: &str| at(io::Error::other(why.to_owned()));

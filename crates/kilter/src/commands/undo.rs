@@ -222,7 +222,8 @@ fn reverse_order(restored: &[(Resource, i64)]) -> Vec<Relation> {
 
 /// Returns the chosen changes, each resource once with its state before the first of them.
 fn chosen(history: &History, args: &UndoArgs) -> Result<Vec<RecordedChange>, Exit> {
-    let to = args.to.as_deref().map(past::time::parsed).transpose()?;
+    // The state at a time contains the changes of its millisecond.
+    let to = args.to.as_deref().map(past::time::parsed).transpose()?.map(|to| to.saturating_add(1));
     match (&args.subject, to) {
         (None, None) => Err(output::fail_with(
             "what to undo is missing",

@@ -152,6 +152,10 @@ fn refuse_on_device(cli: &Cli, name: &str) -> Result<(), Exit> {
         let hint = format!("leave it out by `!{name}`, or set `become` of the hosts in the inventory");
         return Err(output::fail_with(message, [hint]));
     }
+    if cli.global.mold.is_some() {
+        let message = format!("--mold does not work on the device {name}: it cannot run scripts");
+        return Err(output::fail_with(message, [format!("`!{name}` leaves it out, such as --on 'all,!{name}'")]));
+    }
     if DeviceUse::of(&cli.command) == DeviceUse::Unsupported {
         let message = format!("this command does not work on the device {name}");
         let hints = [
@@ -247,7 +251,12 @@ fn hosts(cli: &Cli) -> Result<(Hosts, Vec<Arc<Target>>), Exit> {
     refuse(cli, selection.targets())?;
     selection.ask_for_passwords(&cli.global.remote)?;
     let trust = trust::policy(&cli.global)?;
-    let scripts = scripts(&cli.global, &trust)?;
+    let is_device = |target: &Arc<Target>| matches!(target.connection, ConnectionKind::Device { .. });
+    let scripts = match selection.targets().iter().all(is_device) {
+        // The scripts of devices run here.
+        true => None,
+        false => scripts(&cli.global, &trust)?,
+    };
     let hosts = Hosts::new(selection.host_targets(&cli.global)?, &cli.global.remote, trust, scripts);
     let mut hosts = hosts.map_err(|error| output::fail(format_args!("cannot read this program: {error}")))?;
     selection.decide(&mut hosts)?;

@@ -150,6 +150,8 @@ fn commands_that_need_kilter_on_the_target_are_refused_for_devices() {
     }
     let confirmed = refused(&["apply", "--yes", "--confirm-within", "10s", "all.yaml"]);
     assert!(confirmed.contains("--confirm-within and --health do not work on the device box1"), "{confirmed}");
+    let mold = refused(&["--mold", "mold", "facts"]);
+    assert!(mold.contains("--mold does not work on the device box1"), "{mold}");
     let other_user = refused(&["--become", "facts"]);
     assert!(other_user.contains("--become does not work on the device box1"), "{other_user}");
     fleet.devices.add("box1", &info(&fleet.appliances[0], PASSWORD));

@@ -39,10 +39,11 @@ END",
     });
 }
 
+/// The package sudo refuses its removal while root has no password.
 const SERVER: &str = "\
 resources:
   package[app]: {ensure: present}
-  resources[package]: {purge: true, except: [tool]}
+  resources[package]: {purge: true, except: [tool, sudo]}
   file[/etc/systemd/system/app.service]:
     content: |
       [Service]

@@ -245,24 +245,25 @@ impl IncomingScripts {
     pub(crate) fn end(mut self, digest: &str, is_kept: bool) -> io::Result<InstalledScripts> {
         let damaged = || io::Error::other("they were damaged on the way");
         let mut tree = self.tree.take().ok_or_else(damaged)?;
+        let is_whole = |path: &Path| InstalledScripts::of(path.to_owned(), digest, &tree.directories);
+        is_whole(&tree.path).ok_or_else(damaged)?;
         if !is_kept {
             return Ok(tree);
         }
         let path = tree.path.with_file_name(format!("{PREFIX}{digest}"));
-        // A tree that is there is damaged, or another session was faster.
-        match fs::rename(&tree.path, &path) {
-            Err(_) if locked(&path, FlockOperation::NonBlockingLockExclusive).is_ok() => {
-                fs::remove_dir_all(&path)?;
-                fs::rename(&tree.path, &path)?;
+        if fs::rename(&tree.path, &path).is_err() {
+            // Another session was faster, or the tree that is there is damaged.
+            if let Some(installed) = is_whole(&path) {
+                return Ok(installed);
             }
-            Err(_) => return InstalledScripts::of(path, digest, &tree.directories).ok_or_else(damaged),
-            Ok(()) => {}
+            let _lock = locked(&path, FlockOperation::NonBlockingLockExclusive)?;
+            fs::remove_dir_all(&path)?;
+            fs::rename(&tree.path, &path)?;
         }
-        tree.path.clone_from(&path);
+        tree.path = path;
         tree.is_temporary = false;
-        let installed = InstalledScripts::of(path, digest, &tree.directories).ok_or_else(damaged)?;
-        remove_unused(&installed.path);
-        Ok(installed)
+        remove_unused(&tree.path);
+        Ok(tree)
     }
 }
 

@@ -319,15 +319,17 @@ fn remember_unit(state_dir: &Path, supervisor: &[OsString]) {
     };
     let quoted = |word: &OsStr| {
         let text = word.to_string_lossy();
-        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$"))
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
     };
-    let command = std::iter::once(program.as_os_str()).chain(supervisor.iter().map(OsString::as_os_str));
+    // systemd replaces variables in the arguments only.
+    let args = supervisor.iter().map(|word| quoted(word).replace('$', "$$"));
+    let command: Vec<String> = std::iter::once(quoted(program.as_os_str())).chain(args).collect();
     let text = format!(
         "# Undoes the changes of an apply that was not confirmed before a reboot. kilter removes this file.\n\
          [Unit]\nDescription=Undo of unconfirmed changes\nRequiresMountsFor={}\nBefore=kilter.service\n\n\
          [Service]\nType=oneshot\nExecStart={}\n",
         state_dir.display(),
-        command.map(quoted).collect::<Vec<String>>().join(" "),
+        command.join(" "),
     );
     let path = Path::new(UNITS).join(unit(state_dir));
     let wanted = Path::new(UNITS).join("multi-user.target.wants");

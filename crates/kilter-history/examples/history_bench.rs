@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 "duration_ms": 1,
             });
             let resource = Some(ResourceKey { type_name: "file", title, name: title });
-            batch.add(run, &NewEvent { at: at as i64, kind: EventKind::Outcome, resource, body: &body })?;
+            batch.add(run, &NewEvent { at: at as i64, kind: EventKind::Outcome, resource, body: &body.to_string() })?;
         }
         batch.commit()?;
     }

@@ -73,11 +73,11 @@ fn repair(history: &mut History, now: i64, number: i64) -> Result<(), HistoryErr
     // Encrypted bytes of different states have nothing in common.
     let bytes: Vec<u8> = (0..STATE_BYTES as i64).map(|at| (number.wrapping_mul(31) + at * 7) as u8).collect();
     batch.keep_state(&digest, now, &bytes)?;
-    batch.add(run, &NewEvent { at: now, kind: EventKind::Before, resource, body: &body })?;
+    batch.add(run, &NewEvent { at: now, kind: EventKind::Before, resource, body: &body.to_string() })?;
     batch.commit()?;
     let mut batch = history.batch()?;
     let body = outcome(&title, number);
-    batch.add(run, &NewEvent { at: now, kind: EventKind::Outcome, resource, body: &body })?;
+    batch.add(run, &NewEvent { at: now, kind: EventKind::Outcome, resource, body: &body.to_string() })?;
     batch.end_run(run, now, &end_body(1))?;
     batch.commit()?;
     prune(history, now)

@@ -50,7 +50,7 @@ impl HistoryBatch<'_> {
     /// If the database cannot be written.
     pub fn begin_run(&mut self, at: i64, body: &serde_json::Value) -> Result<RunId, HistoryError> {
         let run = RunId(self.last + 1);
-        self.add(run, &NewEvent { at, kind: EventKind::Run, resource: None, body })?;
+        self.add(run, &NewEvent { at, kind: EventKind::Run, resource: None, body: &body.to_string() })?;
         let inserted = self.transaction.prepare_cached("INSERT INTO run (id, ended) VALUES (?1, NULL)");
         inserted.and_then(|mut statement| statement.execute([run.0])).map_err(|error| self.error(&error))?;
         Ok(run)
@@ -61,7 +61,7 @@ impl HistoryBatch<'_> {
     /// # Errors
     /// If the database cannot be written.
     pub fn end_run(&mut self, run: RunId, at: i64, body: &serde_json::Value) -> Result<(), HistoryError> {
-        let end = self.add(run, &NewEvent { at, kind: EventKind::End, resource: None, body })?;
+        let end = self.add(run, &NewEvent { at, kind: EventKind::End, resource: None, body: &body.to_string() })?;
         let updated = self.transaction.prepare_cached("UPDATE run SET ended = ?2 WHERE id = ?1");
         let updated = updated.and_then(|mut statement| statement.execute([run.0, end.0]));
         updated.map(drop).map_err(|error| self.error(&error))
@@ -73,16 +73,15 @@ impl HistoryBatch<'_> {
     /// If the database cannot be written.
     pub fn add(&mut self, run: RunId, event: &NewEvent<'_>) -> Result<EventId, HistoryError> {
         let id = self.last + 1;
-        let body = event.body.to_string();
         let resource = event.resource.map(|resource| self.resource(resource)).transpose()?;
-        let row = params![id, run.0, event.at, event.kind.word(), resource, body];
+        let row = params![id, run.0, event.at, event.kind.word(), resource, event.body];
         let inserted = self
             .transaction
             .prepare_cached("INSERT INTO event (id, run, at, kind, resource, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
             .and_then(|mut statement| statement.execute(row));
         inserted.map_err(|error| self.error(&error))?;
         let resource = event.resource.map_or(("", ""), |resource| (resource.type_name, resource.title));
-        let row = EventColumns { id, run: run.0, at: event.at, kind: event.kind.word(), resource, body: &body };
+        let row = EventColumns { id, run: run.0, at: event.at, kind: event.kind.word(), resource, body: event.body };
         self.link.get_or_insert_with(|| Link::after(&[0; DIGEST])).add(&row);
         self.last = id;
         Ok(EventId(id))

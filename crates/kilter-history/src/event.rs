@@ -83,8 +83,8 @@ pub struct NewEvent<'a> {
     pub kind: EventKind,
     /// Resource, if the event is about one.
     pub resource: Option<ResourceKey<'a>>,
-    /// Content, an object.
-    pub body: &'a Json,
+    /// Content: the JSON text of an object.
+    pub body: &'a str,
 }
 
 /// HistoryEvent of the history.

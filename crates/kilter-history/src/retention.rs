@@ -58,7 +58,7 @@ impl History {
             "states": removed.states,
             "kept": hexadecimal(&kept),
         });
-        batch.add(RunId(0), &NewEvent { at: now, kind: EventKind::Pruned, resource: None, body: &body })?;
+        batch.add(RunId(0), &NewEvent { at: now, kind: EventKind::Pruned, resource: None, body: &body.to_string() })?;
         batch.commit()?;
         let shrunk = self.db.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
         shrunk.map_err(|error| self.error(&error))?;

@@ -22,7 +22,7 @@ fn run(history: &mut History, at: i64, titles: &[&str]) -> RunId {
     batch.commit().unwrap();
     let mut batch = history.batch().unwrap();
     for title in titles {
-        let body = json!({ "status": "changed", "of": title });
+        let body = json!({ "status": "changed", "of": title }).to_string();
         let event = NewEvent { at: at + 1, kind: EventKind::Outcome, resource: Some(key(title)), body: &body };
         batch.add(run, &event).unwrap();
     }
@@ -107,7 +107,7 @@ fn resources_of_a_transaction_without_commit_are_forgotten() {
     let directory = tempfile::tempdir().unwrap();
     let mut history = History::open(directory.path()).unwrap();
     let first = run(&mut history, 1, &["/a"]);
-    let body = json!({});
+    let body = json!({}).to_string();
     let event = |title| NewEvent { at: 2, kind: EventKind::Outcome, resource: Some(key(title)), body: &body };
     let mut batch = history.batch().unwrap();
     batch.add(first, &event("/lost")).unwrap();

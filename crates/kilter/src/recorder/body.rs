@@ -1,9 +1,13 @@
 //! Bodies of events.
 
+use std::borrow::Cow;
+
 use kilter_model::{Difference, Value, to_json};
 use kilter_runtime::{Report, ResourceReport, Status};
-use serde_json::{Map, Value as Json, json};
+use serde_core::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::{Value as Json, json};
 
+use super::processes;
 use crate::render::json as report_json;
 
 /// Maximum length in bytes of a recorded text. A longer value has its digest instead.
@@ -24,81 +28,120 @@ pub(super) fn end(report: &Report, repairs: usize) -> Json {
     })
 }
 
-/// Returns the result of a resource. `is_corrective` decides for an attribute whether its change is the repair of a
-/// drift.
-pub(super) fn outcome(report: &ResourceReport, place: Option<String>, is_corrective: &dyn Fn(&str) -> bool) -> Json {
-    let mut body = Map::new();
-    body.insert("status".into(), report.status.word().into());
-    let changes: Vec<(Json, bool)> = report
-        .differences
-        .iter()
-        .map(|one| {
-            // A command that ran has no values: it repaired nothing.
-            let has_values = one.entry.is_some() || !one.is.is_undef() || !one.should.is_undef();
-            let is_corrective = has_values && is_corrective(one.attribute.as_str());
-            (change(one, is_corrective), is_corrective)
-        })
-        .collect();
-    if report.status == Status::Changed && !changes.is_empty() {
-        // A change of which a part was declared anew is intentional.
-        body.insert("corrective".into(), changes.iter().all(|(_, is_corrective)| *is_corrective).into());
-    }
-    if !changes.is_empty() {
-        body.insert("changes".into(), changes.into_iter().map(|(change, _)| change).collect());
-    }
-    if report.refreshed {
-        body.insert("refreshed_by".into(), report.refreshed_by.iter().map(ToString::to_string).collect());
-    }
-    if let Some(failure) = &report.failure {
-        body.insert("failure".into(), cut(failure).into());
-    }
-    if let Some(cause) = &report.because_of {
-        body.insert("because_of".into(), cause.to_string().into());
-    }
-    if let Some(by) = &report.changed_by {
-        body.insert("process".into(), report_json::changed_by(by));
-    }
-    if let Some(drift) = report.drift {
-        body.insert("drift_ms".into(), (drift.as_millis() as u64).into());
-    }
-    if !report.unknown.is_empty() {
-        let unknown =
-            report.unknown.iter().map(|(attribute, why)| json!({ "attribute": &**attribute, "reason": &**why }));
-        body.insert("unknown".into(), unknown.collect());
-    }
-    if !report.notes.is_empty() {
-        body.insert("notes".into(), report.notes.iter().map(|note| cut(note)).collect());
-    }
-    if let Some(place) = place {
-        body.insert("place".into(), place.into());
-    }
-    if report.tries > 1 {
-        body.insert("tries".into(), report.tries.into());
-    }
-    body.insert("duration_ms".into(), (report.duration.as_millis() as u64).into());
-    Json::Object(body)
+/// Result of a resource as the history stores it.
+pub(super) struct OutcomeBody<'a> {
+    report: &'a ResourceReport,
+    changes: Vec<ChangeBody<'a>>,
+    place: Option<String>,
+    /// True for the repair of a drift, false for another change, none without a change.
+    pub(super) is_corrective: Option<bool>,
 }
 
-fn change(difference: &Difference, is_corrective: bool) -> Json {
-    let mut change = Map::new();
-    change.insert("attribute".into(), difference.attribute.as_str().into());
-    if let Some(entry) = &difference.entry {
-        change.insert("entry".into(), entry.as_str().into());
+/// Changed attribute of a result.
+struct ChangeBody<'a> {
+    difference: &'a Difference,
+    is_corrective: bool,
+}
+
+impl<'a> OutcomeBody<'a> {
+    /// Returns the result of a resource. `is_corrective` decides for an attribute whether its change is the repair of
+    /// a drift.
+    pub(super) fn new(report: &'a ResourceReport, place: Option<String>, is_corrective: &dyn Fn(&str) -> bool) -> Self {
+        let change = |difference: &'a Difference| {
+            // A command that ran has no values: it repaired nothing.
+            let has_values = difference.entry.is_some() || !difference.is.is_undef() || !difference.should.is_undef();
+            let is_corrective = has_values && is_corrective(difference.attribute.as_str());
+            ChangeBody { difference, is_corrective }
+        };
+        let changes: Vec<ChangeBody> = report.differences.iter().map(change).collect();
+        let is_changed = report.status == Status::Changed && !changes.is_empty();
+        // A change of which a part was declared anew is intentional.
+        let is_corrective = is_changed.then(|| changes.iter().all(|change| change.is_corrective));
+        OutcomeBody { report, changes, place, is_corrective }
     }
-    change.insert("old".into(), value(&difference.is));
-    change.insert("new".into(), value(&difference.should));
-    change.insert("corrective".into(), is_corrective.into());
-    if let Some(message) = &difference.message {
-        change.insert("message".into(), cut(message).into());
+}
+
+impl Serialize for OutcomeBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let report = self.report;
+        let mut body = serializer.serialize_map(None)?;
+        body.serialize_entry("status", report.status.word())?;
+        if let Some(is_corrective) = self.is_corrective {
+            body.serialize_entry("corrective", &is_corrective)?;
+        }
+        if !self.changes.is_empty() {
+            body.serialize_entry("changes", &self.changes)?;
+        }
+        if report.refreshed {
+            let by: Vec<String> = report.refreshed_by.iter().map(ToString::to_string).collect();
+            body.serialize_entry("refreshed_by", &by)?;
+        }
+        if let Some(failure) = &report.failure {
+            body.serialize_entry("failure", &cut(failure))?;
+        }
+        if let Some(cause) = &report.because_of {
+            body.serialize_entry("because_of", &cause.to_string())?;
+        }
+        if let Some(by) = &report.changed_by {
+            body.serialize_entry("process", &report_json::changed_by(by))?;
+        }
+        if let Some(drift) = report.drift {
+            body.serialize_entry("drift_ms", &(drift.as_millis() as u64))?;
+        }
+        if !report.unknown.is_empty() {
+            let unknown = report.unknown.iter();
+            let unknown = unknown.map(|(attribute, why)| json!({ "attribute": &**attribute, "reason": &**why }));
+            body.serialize_entry("unknown", &unknown.collect::<Json>())?;
+        }
+        if !report.notes.is_empty() {
+            let notes: Vec<Cow<'_, str>> = report.notes.iter().map(|note| cut(note)).collect();
+            body.serialize_entry("notes", &notes)?;
+        }
+        if let Some(place) = &self.place {
+            body.serialize_entry("place", place)?;
+        }
+        if report.tries > 1 {
+            body.serialize_entry("tries", &report.tries)?;
+        }
+        body.serialize_entry("duration_ms", &(report.duration.as_millis() as u64))?;
+        if !report.processes.is_empty() && processes::is_recorded(report.status) {
+            let numbers: Vec<u64> = report.processes.iter().map(|record| record.number).collect();
+            body.serialize_entry("processes", &numbers)?;
+            if report.processes.dropped > 0 {
+                body.serialize_entry("processes_dropped", &report.processes.dropped)?;
+            }
+        }
+        body.end()
     }
-    if let Some(diff) = difference.diff.as_ref().filter(|diff| diff.len() <= MAX_DIFF) {
-        change.insert("diff".into(), diff.as_str().into());
+}
+
+impl Serialize for ChangeBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let difference = self.difference;
+        let mut body = serializer.serialize_map(None)?;
+        body.serialize_entry("attribute", difference.attribute.as_str())?;
+        if let Some(entry) = &difference.entry {
+            body.serialize_entry("entry", entry.as_str())?;
+        }
+        for (name, value) in [("old", &difference.is), ("new", &difference.should)] {
+            match value {
+                Value::String(text) if text.len() <= MAX_TEXT => body.serialize_entry(name, text.as_str())?,
+                value => body.serialize_entry(name, &stored_value(value))?,
+            }
+        }
+        body.serialize_entry("corrective", &self.is_corrective)?;
+        if let Some(message) = &difference.message {
+            body.serialize_entry("message", &cut(message))?;
+        }
+        if let Some(diff) = difference.diff.as_ref().filter(|diff| diff.len() <= MAX_DIFF) {
+            body.serialize_entry("diff", diff.as_str())?;
+        }
+        body.end()
     }
-    Json::Object(change)
 }
 
 /// Returns a value without secrets. A long value is replaced by its length and its digest.
-fn value(value: &Value) -> Json {
+fn stored_value(value: &Value) -> Json {
     if value.holds_sensitive() {
         return to_json(value);
     }
@@ -117,11 +160,11 @@ fn value(value: &Value) -> Json {
 }
 
 /// Returns a text that is not too long.
-fn cut(text: &str) -> String {
+fn cut(text: &str) -> Cow<'_, str> {
     let limit = 4 * MAX_TEXT;
     if text.len() <= limit {
-        return text.to_owned();
+        return text.into();
     }
     let end = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}… ({} bytes)", &text[..end], text.len())
+    format!("{}… ({} bytes)", &text[..end], text.len()).into()
 }

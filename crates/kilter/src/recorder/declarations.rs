@@ -263,7 +263,7 @@ pub(super) fn record(
             "removed": listed(removed),
         });
         let at = super::milliseconds(std::time::SystemTime::now());
-        batch.add(run, &NewEvent { at, kind: EventKind::Declared, resource: None, body: &body })?;
+        batch.add(run, &NewEvent { at, kind: EventKind::Declared, resource: None, body: &body.to_string() })?;
     }
     batch.commit()?;
     Ok(intents)

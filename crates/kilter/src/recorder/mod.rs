@@ -22,12 +22,14 @@ use kilter_model::ResourceRef;
 use kilter_provider::Level;
 use kilter_runtime::{Event, Mode, Prepared, Report, ResourceReport, SealingKey, StateDir, Status};
 use rustc_hash::FxHashSet;
+use serde_core::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::early_processes::EarlyProcesses;
 use crate::output;
 use crate::run_inputs::{ManifestLines, RunInputs};
 use crate::session::Session;
+use body::OutcomeBody;
 use declarations::Intents;
 pub(crate) use declarations::{CatalogDigests, names_digest};
 pub(crate) use observer::RecordedObserver;
@@ -132,7 +134,7 @@ struct QueuedEvent {
     at: i64,
     kind: EventKind,
     resource: Option<(EcoString, EcoString)>,
-    body: Json,
+    body: String,
 }
 
 impl Recorder {
@@ -395,9 +397,10 @@ impl Recorder {
         self.failure = Some(eco_format!("{error}"));
     }
 
-    fn queue(&mut self, kind: EventKind, reference: Option<&ResourceRef>, body: Json) {
-        let resource =
-            reference.map(|one| (EcoString::from(one.type_name.as_str()), EcoString::from(one.title.as_str())));
+    fn queue(&mut self, kind: EventKind, reference: Option<&ResourceRef>, body: &impl Serialize) {
+        let resource = reference.map(|one| (one.type_name.text().clone(), one.title.text().clone()));
+        let body =
+            serde_json::to_string(body).unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string());
         self.queue.push(QueuedEvent { at: milliseconds(SystemTime::now()), kind, resource, body });
         if self.queue.len() >= MAX_QUEUED {
             self.flush();
@@ -406,8 +409,7 @@ impl Recorder {
 
     /// Returns true for the repair of a drift, false for another change, and none if that is not known.
     fn settled(&mut self, report: &ResourceReport) -> Option<bool> {
-        let id =
-            (EcoString::from(report.reference.type_name.as_str()), EcoString::from(report.reference.title.as_str()));
+        let id = (report.reference.type_name.text().clone(), report.reference.title.text().clone());
         match report.status {
             Status::InSync => {
                 self.unsettled.remove(&id);
@@ -431,12 +433,11 @@ impl Recorder {
             !self.prepared.origin().is_empty()
                 && intents.is_some_and(|intents| intents.is_corrective(&id.0, &id.1, attribute))
         };
-        let mut outcome = body::outcome(report, place, &is_corrective);
-        processes::add_numbers(report, &mut outcome);
+        let outcome = OutcomeBody::new(report, place, &is_corrective);
         if report.status == Status::Changed && self.origin.command == "undo" {
             self.undone.push(id.clone());
         }
-        if outcome["corrective"] == true {
+        if outcome.is_corrective == Some(true) {
             self.repairs += 1;
             self.corrected.insert(report.reference.clone());
         }
@@ -445,9 +446,9 @@ impl Recorder {
         {
             run.intents.settle(&id);
         }
-        let is_corrective = outcome["corrective"].as_bool().filter(|_| self.open.is_some());
+        let is_corrective = outcome.is_corrective.filter(|_| self.open.is_some());
         self.queue_early_processes(report.status);
-        self.queue(EventKind::Outcome, Some(&report.reference), outcome);
+        self.queue(EventKind::Outcome, Some(&report.reference), &outcome);
         self.queue_processes(report);
         is_corrective
     }
@@ -465,14 +466,14 @@ impl Recorder {
             Event::Settled(report) => return self.settled(report),
             Event::Log { level, type_name, name, message } if level >= Level::Notice => {
                 let body = json!({ "level": level.word(), "type": type_name, "name": name, "message": message });
-                self.queue(EventKind::Log, None, body);
+                self.queue(EventKind::Log, None, &body);
             }
             Event::Contested { reference, repairs, opponent, .. } => {
                 let mut body = json!({ "level": "warning", "message": "contested", "repairs": repairs });
                 if let Some(opponent) = opponent {
                     body["process"] = crate::render::json::process(opponent);
                 }
-                self.queue(EventKind::Log, Some(reference), body);
+                self.queue(EventKind::Log, Some(reference), &body);
             }
             Event::Idle if self.flushed_at.elapsed() > FLUSH_INTERVAL => self.flush(),
             Event::Flushed | Event::Reloading => self.flush(),

@@ -28,19 +28,8 @@ impl RecordedProcesses {
 }
 
 /// Returns true if the processes of a resource with this result are recorded.
-fn is_recorded(status: Status) -> bool {
+pub(super) fn is_recorded(status: Status) -> bool {
     matches!(status, Status::Changed | Status::Refreshed | Status::Failed)
-}
-
-/// Adds the numbers of the processes of a resource to its result.
-pub(super) fn add_numbers(report: &ResourceReport, outcome: &mut Json) {
-    if report.processes.is_empty() || !is_recorded(report.status) {
-        return;
-    }
-    outcome["processes"] = report.processes.iter().map(|record| record.number).collect();
-    if report.processes.dropped > 0 {
-        outcome["processes_dropped"] = report.processes.dropped.into();
-    }
 }
 
 impl Recorder {
@@ -50,7 +39,7 @@ impl Recorder {
             return;
         }
         for record in self.early_processes.take().iter() {
-            self.queue(EventKind::Process, None, body(record));
+            self.queue(EventKind::Process, None, &body(record));
         }
     }
 
@@ -61,7 +50,7 @@ impl Recorder {
         }
         for record in report.processes.iter() {
             if self.processes.is_new(record.number) {
-                self.queue(EventKind::Process, Some(&report.reference), body(record));
+                self.queue(EventKind::Process, Some(&report.reference), &body(record));
             }
         }
     }

@@ -84,7 +84,7 @@ impl Recorder {
         }
         self.written(|batch, id, _, _| {
             if !created.is_empty() {
-                let body = json!({ "created": created });
+                let body = json!({ "created": created }).to_string();
                 batch.add(id, &NewEvent { at, kind: EventKind::Before, resource: None, body: &body })?;
             }
             for (reference, state) in &saved {
@@ -96,7 +96,7 @@ impl Recorder {
                     Err(why) => json!({ "cannot": why.as_str() }),
                 };
                 let resource = Some(key(reference.type_name.as_str(), reference.title.as_str()));
-                batch.add(id, &NewEvent { at, kind: EventKind::Before, resource, body: &body })?;
+                batch.add(id, &NewEvent { at, kind: EventKind::Before, resource, body: &body.to_string() })?;
             }
             Ok(())
         })

@@ -76,7 +76,7 @@ impl LogImport<'_> {
             };
             self.run = Some(run);
             let body = json!({ "name": message.name.as_deref(), "key": message.key, "data": message.data });
-            batch.add(run, &NewEvent { at, kind: EventKind::Process, resource: None, body: &body })?;
+            batch.add(run, &NewEvent { at, kind: EventKind::Process, resource: None, body: &body.to_string() })?;
             self.messages += 1;
             is_empty = false;
         }

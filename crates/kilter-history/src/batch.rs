@@ -1,5 +1,7 @@
 //! A transaction that adds events.
 
+use std::collections::HashMap;
+
 use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use crate::error::HistoryError;
@@ -7,10 +9,13 @@ use crate::event::{EventId, EventKind, NewEvent, ResourceKey, RunId};
 use crate::link::{DIGEST, Digest, EventColumns, Link};
 use crate::store::History;
 
+/// Maximum number of resources whose numbers stay in memory between two transactions.
+const MAX_KNOWN: usize = 8192;
+
 /// Transaction that adds events and one link of the chain. Without [`HistoryBatch::commit`] it adds nothing.
 pub struct HistoryBatch<'a> {
     pub(crate) transaction: Transaction<'a>,
-    resources: &'a mut std::collections::HashMap<(String, String), i64>,
+    resources: &'a mut HashMap<(String, String), i64>,
     is_committed: &'a mut bool,
     path: &'a std::path::Path,
     link: Option<Link>,
@@ -23,8 +28,9 @@ impl History {
     /// # Errors
     /// If the database cannot be written.
     pub fn batch(&mut self) -> Result<HistoryBatch<'_>, HistoryError> {
-        if !std::mem::replace(&mut self.is_committed, false) {
-            self.resources.clear();
+        let is_stored = std::mem::replace(&mut self.is_committed, false);
+        if !is_stored || self.resources.len() > MAX_KNOWN {
+            self.resources = HashMap::new();
         }
         let History { db, path, resources, is_committed } = self;
         let begun = db.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {

@@ -25,8 +25,8 @@ pub(crate) struct CatalogDigests {
 
 /// Returns the resources that are restored, because they are no longer declared.
 pub(super) fn restored(prepared: &Prepared) -> Vec<(EcoString, EcoString)> {
-    let restored = prepared.resources().iter().filter(|resource| resource.is_reversal());
-    restored.map(|one| (one.reference.type_name.as_str().into(), one.reference.title.as_str().into())).collect()
+    let restored = prepared.resources().iter().map(|resource| &**resource).filter(|one| one.is_reversal());
+    restored.map(id).collect()
 }
 
 /// Returns true if a declaration contains a secret.
@@ -77,8 +77,8 @@ impl CatalogDigests {
         let resources = declared(prepared.resources()).map(|resource| {
             let mut digests = Vec::new();
             attribute_digests(resource, key, &mut digests);
-            let (type_name, title) = named(resource);
-            (type_name.into(), title.into(), resource.name.clone(), digests)
+            let (type_name, title) = id(resource);
+            (type_name, title, resource.name.clone(), digests)
         });
         CatalogDigests { resources: resources.collect(), restored: restored(prepared) }
     }
@@ -87,6 +87,11 @@ impl CatalogDigests {
 /// Returns the resources that a manifest declares.
 fn declared(resources: &[Arc<Resource>]) -> impl Iterator<Item = &Resource> {
     resources.iter().map(|resource| &**resource).filter(|one| !one.is_hidden() && !one.is_reversal())
+}
+
+/// Returns the type and the title. They share the memory of the resource.
+fn id(resource: &Resource) -> (EcoString, EcoString) {
+    (resource.reference.type_name.text().clone(), resource.reference.title.text().clone())
 }
 
 fn named(resource: &Resource) -> (&str, &str) {
@@ -184,6 +189,7 @@ impl Intents {
     /// Records that all resources are in their declared states, except some.
     pub(super) fn settle_all(&mut self, except: &super::ResourceNames) {
         self.edited.retain(|id, _| except.contains(id));
+        self.edited.shrink_to_fit();
     }
 
     /// Returns true if the whole declaration is the one of the run before.

@@ -76,7 +76,9 @@ impl HistoryError {
                 HistoryError::ReadOnly { path, why }
             }
             // SQLite maps an index into memory, for which a full disk has no place either.
-            Some(ErrorCode::SystemIoFailure) => HistoryError::Other { path, why: format!("{why}; is its disk full?") },
+            Some(ErrorCode::SystemIoFailure) => {
+                HistoryError::Other { path, why: format!("{why}; its disk may be full") }
+            }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HistoryError::Busy { path },
             _ => HistoryError::Other { path, why },
         }

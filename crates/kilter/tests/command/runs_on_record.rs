@@ -63,7 +63,7 @@ fn edit_is_intentional_and_drift_is_corrective() {
     assert_eq!(runs(&place, &["--corrective"]).len(), 1);
     assert_eq!(runs(&place, &[]).len(), 3);
     let drift = lines(&place.run(&["history", "drift", "--format", "json"]));
-    assert_eq!((drift.len(), &drift[0]["repairs"]), (1, &1.into()));
+    assert_eq!((drift.len(), &drift[0]["repairs"]), (1, &2.into()));
 }
 
 #[test]

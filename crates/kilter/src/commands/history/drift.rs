@@ -49,7 +49,7 @@ impl Drift {
 pub(super) fn collected(history: &History, filter: &Filter) -> Result<Vec<(String, Drift)>, Exit> {
     let mut all: BTreeMap<String, Drift> = BTreeMap::new();
     let mut add = |event: HistoryEvent| {
-        if event.kind == EventKind::Outcome && event.body["corrective"] == true && filter.has_outcome(&event) {
+        if event.kind == EventKind::Outcome && has_repair(&event) && filter.has_outcome(&event) {
             add_repair(&mut all, event);
         }
         ControlFlow::Continue(())
@@ -89,6 +89,12 @@ pub(super) fn run(history: &History, filter: &Filter, format: ReportFormat) -> R
     Ok(output::data(&table.render(None).0))
 }
 
+/// Returns true if a change of the resource repaired a drift. Its declaration may have been edited as well.
+fn has_repair(event: &HistoryEvent) -> bool {
+    let mut changes = event.body["changes"].as_array().into_iter().flatten();
+    event.body["status"] == "changed" && changes.any(|change| change["corrective"] == true)
+}
+
 fn add_repair(all: &mut BTreeMap<String, Drift>, event: HistoryEvent) {
     let Some((type_name, title)) = &event.resource else { return };
     let drift = all.entry(format!("{type_name}[{title}]")).or_default();
@@ -97,7 +103,8 @@ fn add_repair(all: &mut BTreeMap<String, Drift>, event: HistoryEvent) {
     }
     drift.repairs += 1;
     drift.last = event.at;
-    for change in event.body["changes"].as_array().into_iter().flatten() {
+    let changes = event.body["changes"].as_array().into_iter().flatten();
+    for change in changes.filter(|change| change["corrective"] == true) {
         *drift.attributes.entry(change["attribute"].as_str().unwrap_or("?").to_owned()).or_default() += 1;
     }
     if let Some(after) = event.body["drift_ms"].as_u64() {

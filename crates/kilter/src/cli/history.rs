@@ -132,6 +132,8 @@ pub(crate) enum ExportFormat {
     Jsonl,
     /// One line per changed attribute
     Csv,
+    /// One XML document: a test suite for each run, with a test case for each result
+    Junit,
     /// Processes and their messages, as a raw log of mold has them
     Netstrings,
 }

@@ -4,7 +4,7 @@ use crate::visible::is_steering;
 
 /// Returns a text for the content of an element or a quoted attribute. Characters that XML forbids, and those that
 /// could deceive a reader, are shown as `\u{…}`.
-pub(super) fn markup(text: &str) -> String {
+pub(crate) fn markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for c in text.chars() {
         match c {

@@ -181,6 +181,52 @@ fn drift_of_a_machine_that_was_in_sync_at_the_first_run_is_corrective() {
 }
 
 #[test]
+fn repair_inside_of_an_edited_resource_is_a_drift() {
+    let place = Place::new();
+    let file = place.path().join("a");
+    let apply = |mode: &str| {
+        let text = format!("resources: {{file: {{{}: {{content: one, mode: '{mode}'}}}}}}\n", file.display());
+        assert_eq!(place.run(&["apply", &place.file("site.yaml", text)]).code, 0);
+    };
+    apply("0644");
+    assert_eq!(place.run(&["history", "drift", "--format", "json"]).stdout, "");
+    std::fs::write(&file, "drifted").unwrap();
+    apply("0600");
+    assert_eq!(timeline(&place, "a")[0]["corrective"], false);
+    let drift = lines(&place.run(&["history", "drift", "--format", "json"]));
+    assert_eq!((&drift[0]["repairs"], &drift[0]["attributes"]), (&1.into(), &serde_json::json!({"content": 1})));
+}
+
+#[test]
+fn export_as_junit_has_a_suite_for_each_run_and_a_case_for_each_result() {
+    let place = Place::new();
+    let file = place.path().join("a<b>").display().to_string();
+    let text = format!(
+        "resources:\n  file[{file}]: {{content: \"one\\n\"}}\n  exec[fails]: {{command: [/bin/false]}}\n  \
+         exec[after]: {{command: [/bin/true], require: 'exec[fails]'}}\n"
+    );
+    assert_eq!(place.run(&["apply", &place.file("site.yaml", text)]).code, 4);
+    assert_eq!(place.run(&["set", "file", &file, "content=two"]).code, 0);
+    let exported = place.run(&["history", "export", "--format", "junit"]).stdout;
+    for expected in [
+        "<testsuite name=\"run 1: kilter apply\" tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\" time=\"",
+        ": kilter set\" tests=\"1\" failures=\"0\" errors=\"0\" skipped=\"0\"",
+        "<testcase classname=\"file\" name=\"DIR/a&lt;b&gt;\" time=\"",
+        "<failure message=\"`/bin/false` returned 1 instead of 0\" type=\"failed\">",
+        "<skipped message=\"skipped\"/>",
+        "because of exec[fails]",
+        "+one",
+    ] {
+        assert!(exported.contains(expected), "{expected}: {exported}");
+    }
+    assert!(exported.ends_with("  </testsuite>\n</testsuites>\n"), "{exported}");
+    let failed = place.run(&["history", "export", "--format", "junit", "--failed"]).stdout;
+    assert_eq!((failed.matches("<testsuite ").count(), failed.matches("<testcase ").count()), (1, 1), "{failed}");
+    let none = place.run(&["history", "export", "--format", "junit", "--until", "2020-01-01"]).stdout;
+    assert!(!none.contains("<testsuite ") && none.ends_with("</testsuites>\n"), "{none}");
+}
+
+#[test]
 fn secret_is_nowhere_in_the_state_directory_and_in_no_output() {
     const SECRET: &str = "planted-secret-of-the-test";
     let place = Place::new();

@@ -6,7 +6,7 @@ use kilter_history::{EventKind, History, HistoryEvent, Order};
 use kilter_script::mold::Message;
 use serde_json::Value as Json;
 
-use super::{Filter, mold_log, process, timeline};
+use super::{Filter, junit, mold_log, process, timeline};
 use crate::cli::ExportFormat;
 use crate::exit::Exit;
 use crate::output;
@@ -18,9 +18,12 @@ const COLUMNS: &str = "time,run,resource,status,corrective,attribute,entry,old,n
 
 /// Prints the chosen events, the oldest first.
 pub(super) fn run(history: &History, filter: &Filter, format: ExportFormat) -> Result<Exit, Exit> {
+    if format == ExportFormat::Junit {
+        return junit::run(history, filter);
+    }
     let mut written = match format {
         ExportFormat::Csv => output::write(COLUMNS),
-        ExportFormat::Jsonl | ExportFormat::Netstrings => Ok(()),
+        ExportFormat::Jsonl | ExportFormat::Junit | ExportFormat::Netstrings => Ok(()),
     };
     let mut print = |event: HistoryEvent| {
         if !filter.is_narrow() || event.kind == EventKind::Outcome && filter.has_outcome(&event) {
@@ -35,18 +38,23 @@ pub(super) fn run(history: &History, filter: &Filter, format: ExportFormat) -> R
                     let text = |message: &Message| String::from_utf8_lossy(&message.to_netstring()).into_owned();
                     messages.iter().map(text).collect()
                 }
-                ExportFormat::Netstrings => String::new(),
+                ExportFormat::Junit | ExportFormat::Netstrings => String::new(),
             });
         }
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     history.events(&filter.selection(Order::Ascending, None), &mut print).map_err(|error| refuse(&error))?;
-    Ok(match written {
+    Ok(end(written))
+}
+
+/// Returns the exit code of an export. A reader that has ended is no failure.
+pub(super) fn end(written: std::io::Result<()>) -> Exit {
+    match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             output::fail(format_args!("cannot write to the standard output: {error}"))
         }
         _ => Exit::Done,
-    })
+    }
 }
 
 /// Returns a row for each changed attribute of an outcome, or one for an outcome without.

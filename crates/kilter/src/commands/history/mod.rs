@@ -4,6 +4,7 @@ mod diff;
 mod drift;
 mod export;
 mod import;
+mod junit;
 pub(crate) mod mold_log;
 mod process;
 mod report;
@@ -116,6 +117,11 @@ impl Filter {
     /// Returns true if the filter chooses only some of the outcomes.
     fn is_narrow(&self) -> bool {
         self.type_name.is_some() || self.is_corrective || self.is_failed
+    }
+
+    /// Returns true if a time is within the chosen period.
+    fn has_time(&self, at: i64) -> bool {
+        self.selection.since.is_none_or(|since| since <= at) && self.selection.until.is_none_or(|until| at < until)
     }
 
     /// Returns true if an outcome is chosen.

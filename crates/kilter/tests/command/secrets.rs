@@ -438,6 +438,26 @@ fn reports_show_no_secret() {
     fs::write(secrets.path("app"), "drifted\n").unwrap();
     ends(4, &["run", "m.yaml", "--converged-exit", "--converged-timeout", "0"]);
     fs::remove_file(script).unwrap();
+    assert_eq!(secrets.place.run(&["history", "report", "-o", "period.html"]).code, 0);
+    is_nowhere_in(&fs::read(secrets.path("period.html")).unwrap(), "the report of a period");
+    for words in [
+        &["history", "show", "last", "--processes"][..],
+        &["history", "export"],
+        &["history", "export", "--format", "csv"],
+        &["history", "export", "--format", "junit"],
+        &["history", "export", "--format", "netstrings"],
+        &["history", "diff", "1h"],
+        &["undo", "--to", "1h", "--noop"],
+    ] {
+        let ended = secrets.place.run(words);
+        assert!(ended.stdout.contains("exec[") || ended.stdout.contains("/app"), "{words:?} {ended:?}");
+        is_nowhere_in(format!("{}{}", ended.stdout, ended.stderr).as_bytes(), &words.join(" "));
+    }
+    let state = files(&secrets.path("state"));
+    assert!(state.iter().any(|path| path.ends_with("history.db")), "{state:?}");
+    for path in state {
+        is_nowhere_in(&fs::read(&path).unwrap(), &path.display().to_string());
+    }
 }
 
 #[test]

@@ -159,7 +159,7 @@ impl History {
         let find = || {
             let mut statement = self.db.prepare_cached(
                 "SELECT title FROM resource WHERE type = ?1 AND title = ?2
-                 UNION SELECT title FROM resource WHERE type = ?1 AND name = ?2",
+                 UNION SELECT title FROM resource WHERE type = ?1 AND name = ?2 AND name <> title",
             )?;
             statement.query_map([type_name, name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()
         };

@@ -8,7 +8,7 @@ CREATE TABLE resource (
   name TEXT NOT NULL,
   UNIQUE (type, title)
 ) STRICT;
-CREATE INDEX resource_name ON resource (type, name);
+CREATE INDEX resource_name ON resource (type, name) WHERE name <> title;
 
 -- Events, in the order in which they were written. Nothing changes an event.
 CREATE TABLE event (
@@ -49,7 +49,6 @@ CREATE TABLE declared (
   digests BLOB NOT NULL,
   settled INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX declared_unsettled ON declared (origin) WHERE settled = 0;
 
 -- Digest of all declarations of a set of manifests.
 CREATE TABLE catalog (

@@ -133,11 +133,23 @@ impl Serialize for ChangeBody<'_> {
         if let Some(message) = &difference.message {
             body.serialize_entry("message", &cut(message))?;
         }
-        if let Some(diff) = difference.diff.as_ref().filter(|diff| diff.len() <= MAX_DIFF) {
-            body.serialize_entry("diff", diff.as_str())?;
+        match (difference.diff.as_ref().filter(|diff| diff.len() <= MAX_DIFF), &difference.should) {
+            (Some(diff), Value::String(new)) if new.len() <= MAX_TEXT && only_adds(diff, new) => {
+                body.serialize_entry("diff_of", "new")?;
+            }
+            (Some(diff), _) => body.serialize_entry("diff", diff.as_str())?,
+            (None, _) => {}
         }
         body.end()
     }
+}
+
+/// Returns true if a unified diff only adds the lines of `new`.
+fn only_adds(diff: &str, new: &str) -> bool {
+    let after_head = diff.split_once("\n@@ ").and_then(|(_, hunk)| hunk.split_once('\n'));
+    let Some((_, added)) = after_head else { return false };
+    let mut added = added.lines().filter(|line| !line.starts_with('\\'));
+    new.lines().all(|line| added.next().and_then(|one| one.strip_prefix('+')) == Some(line)) && added.next().is_none()
 }
 
 /// Returns a value without secrets. A long value is replaced by its length and its digest.

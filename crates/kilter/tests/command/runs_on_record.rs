@@ -198,6 +198,29 @@ fn repair_inside_of_an_edited_resource_is_a_drift() {
 }
 
 #[test]
+fn content_of_a_new_file_is_stored_once_and_shown_as_a_diff() {
+    let place = Place::new();
+    let file = place.path().join("a");
+    for (content, diff) in [
+        ("one\\ntwo", "@@ -0,0 +1,2 @@\n      +one\n      +two\n      \\ No newline at end of file\n"),
+        ("one\\n+++\\n", "@@ -0,0 +1,2 @@\n      +one\n      ++++\n"),
+        ("one\\n", "@@ -0,0 +1,1 @@\n      +one\n"),
+    ] {
+        let text = format!("resources: {{file: {{{}: {{content: \"{content}\"}}}}}}\n", file.display());
+        assert_eq!(place.run(&["apply", &place.file("site.yaml", text)]).code, 0);
+        let shown = place.run(&["history", "show", "last"]).stdout;
+        assert!(shown.contains(diff), "{content}: {shown}");
+        let change = &timeline(&place, "a")[0]["changes"][1];
+        assert_eq!((&change["diff"], &change["diff_of"]), (&serde_json::Value::Null, &"new".into()), "{change}");
+        std::fs::remove_file(&file).unwrap();
+    }
+    std::fs::write(&file, "zero\none\n").unwrap();
+    assert_eq!(place.run(&["apply", &place.path().join("site.yaml").display().to_string()]).code, 0);
+    let change = &timeline(&place, "a")[0]["changes"][0];
+    assert!(change["diff"].as_str().is_some_and(|diff| diff.contains("-zero")), "{change}");
+}
+
+#[test]
 fn export_as_junit_has_a_suite_for_each_run_and_a_case_for_each_result() {
     let place = Place::new();
     let file = place.path().join("a<b>").display().to_string();

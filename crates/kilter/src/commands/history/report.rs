@@ -287,6 +287,6 @@ fn difference(change: &Json) -> RecordedDifference {
         message: text("message"),
         old: timeline::value(&change["old"]),
         new: timeline::value(&change["new"]),
-        diff: text("diff"),
+        diff: timeline::unified_diff(change).map(Into::into),
     }
 }

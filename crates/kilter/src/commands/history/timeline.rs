@@ -1,5 +1,6 @@
 //! Changes of a resource, the newest first.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
@@ -136,8 +137,8 @@ pub(super) fn details(event: &HistoryEvent) -> String {
         };
         let attribute = if attribute.is_empty() { attribute } else { format!("{attribute}: ") };
         text += &format!("    {entry}{attribute}{words}\n");
-        if let Some(lines) = change["diff"].as_str() {
-            text += &diff::diff(lines, "      ");
+        if let Some(lines) = unified_diff(change) {
+            text += &diff::diff(&lines, "      ");
         }
     }
     if let Some(by) = event.body["refreshed_by"].as_array() {
@@ -158,6 +159,20 @@ pub(super) fn details(event: &HistoryEvent) -> String {
         text += &format!("    {}\n", styled(FAINT, format!("| {}", visible(note))));
     }
     text
+}
+
+/// Returns the unified diff of a change.
+pub(super) fn unified_diff(change: &Json) -> Option<Cow<'_, str>> {
+    if change["diff_of"] != "new" {
+        return change["diff"].as_str().map(Cow::Borrowed);
+    }
+    let new = change["new"].as_str()?;
+    let mut diff = format!("@@ -0,0 +1,{} @@\n", new.lines().count());
+    diff.extend(new.lines().flat_map(|line| ["+", line, "\n"]));
+    if !new.ends_with('\n') {
+        diff += "\\ No newline at end of file\n";
+    }
+    Some(diff.into())
 }
 
 /// Returns the attribute of a change; empty for an action of a provider, which is no attribute.

@@ -140,10 +140,11 @@ impl HistoryBatch<'_> {
 }
 
 fn found_or_made(transaction: &Transaction<'_>, key: ResourceKey<'_>) -> rusqlite::Result<i64> {
-    let mut known = transaction.prepare_cached("SELECT id FROM resource WHERE type = ?1 AND title = ?2")?;
-    if let Some(id) = known.query_row([key.type_name, key.title], |row| row.get(0)).optional()? {
-        return Ok(id);
+    let mut made = transaction
+        .prepare_cached("INSERT INTO resource (type, title, name) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
+    if made.execute([key.type_name, key.title, key.name])? > 0 {
+        return Ok(transaction.last_insert_rowid());
     }
-    let mut made = transaction.prepare_cached("INSERT INTO resource (type, title, name) VALUES (?1, ?2, ?3)")?;
-    made.insert([key.type_name, key.title, key.name])
+    let mut known = transaction.prepare_cached("SELECT id FROM resource WHERE type = ?1 AND title = ?2")?;
+    known.query_row([key.type_name, key.title], |row| row.get(0))
 }

@@ -1,7 +1,7 @@
 //! Comparison of the declarations of a run with those of the run before: a changed attribute is intentional if its
 //! declaration changed, and corrective if the machine has drifted.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use kilter_history::{
 };
 use kilter_model::{Resource, Value, to_canonical_json_clear};
 use kilter_runtime::{Prepared, SealingKey};
+use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
 
 /// Maximum number of resources that the event lists.
@@ -82,6 +83,15 @@ impl CatalogDigests {
         });
         CatalogDigests { resources: resources.collect(), restored: restored(prepared) }
     }
+
+    /// Returns the digest of all declarations, as [`digest`] does.
+    fn digest(&self) -> [u8; 8] {
+        let mut hasher = DefaultHasher::new();
+        for one in self.resources() {
+            add_resource(&mut hasher, (one.type_name, one.title), one.values);
+        }
+        hasher.finish().to_le_bytes()
+    }
 }
 
 /// Returns the resources that a manifest declares.
@@ -114,24 +124,27 @@ pub(super) fn digest(prepared: &Prepared, key: Option<&SealingKey>) -> [u8; 8] {
     let mut digests = Vec::new();
     for resource in declared(prepared.resources()) {
         attribute_digests(resource, key, &mut digests);
-        add_name(&mut hasher, resource);
-        for one in &digests {
-            hasher.write_u32(one.name);
-            hasher.write_u64(one.value);
-        }
+        add_resource(&mut hasher, named(resource), &digests);
     }
     hasher.finish().to_le_bytes()
+}
+
+fn add_resource(hasher: &mut DefaultHasher, name: (&str, &str), digests: &[AttributeDigest]) {
+    add_name(hasher, name);
+    for one in digests {
+        hasher.write_u32(one.name);
+        hasher.write_u64(one.value);
+    }
 }
 
 /// Returns the digest of the names of all declared resources.
 pub(crate) fn names_digest(resources: &[Arc<Resource>]) -> [u8; 8] {
     let mut hasher = DefaultHasher::new();
-    declared(resources).for_each(|resource| add_name(&mut hasher, resource));
+    declared(resources).for_each(|resource| add_name(&mut hasher, named(resource)));
     hasher.finish().to_le_bytes()
 }
 
-fn add_name(hasher: &mut DefaultHasher, resource: &Resource) {
-    let (type_name, title) = named(resource);
+fn add_name(hasher: &mut DefaultHasher, (type_name, title): (&str, &str)) {
     for text in [type_name, title] {
         hasher.write(text.as_bytes());
         hasher.write_u8(0xff);
@@ -163,9 +176,11 @@ fn value_digest(value: &Value, key: Option<&SealingKey>) -> u64 {
 /// Resources whose declarations differ from those of the run before.
 #[derive(Default)]
 pub(super) struct Intents {
-    edited: HashMap<(EcoString, EcoString), Edit>,
+    edited: FxHashMap<(EcoString, EcoString), Edit>,
     /// Resources that left the manifests and stay as they are.
     pub(super) released: Vec<String>,
+    /// Digest of all declarations.
+    pub(super) digest: [u8; 8],
 }
 
 enum Edit {
@@ -193,13 +208,13 @@ impl Intents {
     }
 
     /// Returns true if the whole declaration is the one of the run before.
-    pub(super) fn is_known(&self, type_name: &str, title: &str) -> bool {
-        !self.edited.contains_key(&(type_name.into(), title.into()))
+    pub(super) fn is_known(&self, id: &(EcoString, EcoString)) -> bool {
+        !self.edited.contains_key(id)
     }
 
     /// Returns true if the declaration of an attribute is the one of the run before.
-    pub(super) fn is_corrective(&self, type_name: &str, title: &str, attribute: &str) -> bool {
-        match self.edited.get(&(type_name.into(), title.into())) {
+    pub(super) fn is_corrective(&self, id: &(EcoString, EcoString), attribute: &str) -> bool {
+        match self.edited.get(id) {
             None => true,
             Some(Edit::All) => false,
             Some(Edit::Attributes(names)) => !names.contains(&name_digest(attribute)),
@@ -224,14 +239,15 @@ pub(super) fn record(
         return Ok(intents);
     }
     intents.edited.extend(restored(prepared).into_iter().map(|id| (id, Edit::All)));
-    let digest = digest(prepared, key);
+    let declared = CatalogDigests::of(prepared, key);
+    let digest = declared.digest();
+    intents.digest = digest;
     let is_same = history.catalog_digest(origin)?.as_deref() == Some(&digest[..]);
     if is_same && !history.has_unsettled(origin)? {
         return Ok(intents);
     }
-    let declared = CatalogDigests::of(prepared, key);
     let mut known = history.declarations(origin)?;
-    let (mut added, mut changed) = (Vec::new(), Vec::new());
+    let (mut added, mut changed) = (Listed::default(), Listed::default());
     let mut batch = history.batch()?;
     for (type_name, title, name, digests) in &declared.resources {
         let before = known.remove(&(type_name.to_string(), title.to_string()));
@@ -239,7 +255,7 @@ pub(super) fn record(
         let edit = edit(before.as_ref(), digests);
         if before.as_ref().is_none_or(|before| before.digests != *digests) {
             batch.declare(origin, run, ResourceKey { type_name, title, name }, digests)?;
-            if is_new { &mut added } else { &mut changed }.push(format!("{type_name}[{title}]"));
+            if is_new { &mut added } else { &mut changed }.add(|| format!("{type_name}[{title}]"));
         }
         if let Some(edit) = edit {
             intents.edited.insert((type_name.clone(), title.clone()), edit);
@@ -258,15 +274,16 @@ pub(super) fn record(
     if !is_same {
         batch.set_catalog_digest(origin, &digest)?;
         let reference = |(type_name, title): &(String, String)| format!("{type_name}[{title}]");
-        let removed: Vec<String> = released.iter().map(|(key, _)| reference(key)).collect();
+        let mut removed = Listed::default();
+        released.iter().for_each(|(key, _)| removed.add(|| reference(key)));
         // A restoration by `reverse` has the name of the resource instead of its title.
         let kept = released.iter().filter(|((type_name, _), known)| !is_restored(type_name, &known.name));
         intents.released = kept.map(|(key, _)| reference(key)).collect();
         let body = json!({
             "manifests": manifests,
-            "added": listed(added),
-            "changed": listed(changed),
-            "removed": listed(removed),
+            "added": added.to_json(),
+            "changed": changed.to_json(),
+            "removed": removed.to_json(),
         });
         let at = super::milliseconds(std::time::SystemTime::now());
         batch.add(run, &NewEvent { at, kind: EventKind::Declared, resource: None, body: &body.to_string() })?;
@@ -275,10 +292,24 @@ pub(super) fn record(
     Ok(intents)
 }
 
-fn listed(mut names: Vec<String>) -> Json {
-    let count = names.len();
-    names.truncate(MAX_LISTED);
-    json!({ "count": count, "resources": names })
+/// Number of resources, and the names of the first ones.
+#[derive(Default)]
+struct Listed {
+    count: usize,
+    names: Vec<String>,
+}
+
+impl Listed {
+    fn add(&mut self, name: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.count <= MAX_LISTED {
+            self.names.push(name());
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        json!({ "count": self.count, "resources": self.names })
+    }
 }
 
 fn edit(before: Option<&KnownDeclaration>, digests: &[AttributeDigest]) -> Option<Edit> {

@@ -12,7 +12,6 @@ mod released;
 mod states;
 mod unchanged;
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -77,7 +76,7 @@ pub(crate) fn header(session: &Session, command: &str, subject: &str) -> Json {
 }
 
 /// Resources, by type and name.
-type ResourceNames = HashSet<(EcoString, EcoString)>;
+type ResourceNames = FxHashSet<(EcoString, EcoString)>;
 
 /// Reaction to a history that cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +152,7 @@ impl Recorder {
             queue: Vec::new(),
             processes: RecordedProcesses::default(),
             early_processes: session.early_processes.clone(),
-            unsettled: HashSet::new(),
+            unsettled: FxHashSet::default(),
             flushed_at: Instant::now(),
             failure: None,
             lost: 0,
@@ -243,9 +242,8 @@ impl Recorder {
         if self.prepared.origin().is_empty() {
             return;
         }
-        let digest = declarations::digest(&self.prepared, run.key.as_ref());
         let names = names_digest(self.prepared.resources());
-        Unchanged::of(&self.state_dir).begins(self.prepared.origin(), &digest, &names, run.id);
+        Unchanged::of(&self.state_dir).begins(self.prepared.origin(), &run.intents.digest, &names, run.id);
     }
 
     /// Removes old events. A failure only delays that.
@@ -430,8 +428,7 @@ impl Recorder {
         let place = self.lines.place(&self.inputs, report.span);
         let intents = self.open.as_ref().map(|run| &run.intents);
         let is_corrective = |attribute: &str| {
-            !self.prepared.origin().is_empty()
-                && intents.is_some_and(|intents| intents.is_corrective(&id.0, &id.1, attribute))
+            !self.prepared.origin().is_empty() && intents.is_some_and(|intents| intents.is_corrective(&id, attribute))
         };
         let outcome = OutcomeBody::new(report, place, &is_corrective);
         if report.status == Status::Changed && self.origin.command == "undo" {

@@ -6,7 +6,7 @@ use ecow::{EcoString, eco_format};
 use kilter_history::{EventKind, HistoryError, NewEvent};
 use kilter_model::Attributes;
 use kilter_runtime::{PendingChange, SavedState, SealingKey};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::{OnFailure, Recorder, key, milliseconds};
 use crate::output;
@@ -43,13 +43,12 @@ impl Recorder {
         self.saved_at = at;
         let run = self.opened()?;
         let mut no_key = None;
-        let mut created: Vec<Json> = Vec::new();
+        let mut created: Vec<[&str; 2]> = Vec::new();
         let mut saved = Vec::new();
         for change in changes {
-            let reference = change.resource().reference.clone();
-            let (type_name, title) = (reference.type_name.as_str(), reference.title.as_str());
+            let reference = &change.resource().reference;
             // Another user may cause any number of repairs, of files of any size.
-            if is_held && run.intents.is_known(type_name, title) {
+            if is_held && run.intents.is_known(&(reference.type_name.text().clone(), reference.title.text().clone())) {
                 continue;
             }
             let undone = change.undone();
@@ -57,7 +56,7 @@ impl Recorder {
                 && !change.exists()
                 && is_absence(attributes)
             {
-                created.push(json!([reference.type_name.as_str(), reference.title.as_str()]));
+                created.push([reference.type_name.as_str(), reference.title.as_str()]);
                 continue;
             }
             let state = undone.and_then(|attributes| {
@@ -84,7 +83,8 @@ impl Recorder {
         }
         self.written(|batch, id, _, _| {
             if !created.is_empty() {
-                let body = json!({ "created": created }).to_string();
+                // There may be thousands of them: text without a tree in memory.
+                let body = format!("{{\"created\":{}}}", serde_json::to_string(&created).unwrap_or_default());
                 batch.add(id, &NewEvent { at, kind: EventKind::Before, resource: None, body: &body })?;
             }
             for (reference, state) in &saved {

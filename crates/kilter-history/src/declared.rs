@@ -107,7 +107,8 @@ impl HistoryBatch<'_> {
     ) -> Result<(), HistoryError> {
         let resource = self.resource(key)?;
         let stored = self.transaction.prepare_cached(
-            "INSERT OR REPLACE INTO declared (resource, origin, run, digests, settled) VALUES (?1, ?2, ?3, ?4, 0)",
+            "INSERT INTO declared (resource, origin, run, digests, settled) VALUES (?1, ?2, ?3, ?4, 0)
+             ON CONFLICT (resource) DO UPDATE SET origin = ?2, run = ?3, digests = ?4, settled = 0",
         );
         let row = params![resource, origin, run.0, packed(digests)];
         let stored = stored.and_then(|mut statement| statement.execute(row));

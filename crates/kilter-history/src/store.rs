@@ -113,6 +113,8 @@ impl History {
         // With `NORMAL`, a power failure could lose the last transactions.
         self.db.pragma_update(None, "synchronous", "FULL")?;
         self.db.pragma_update(None, "wal_autocheckpoint", 4000)?;
+        // The numbers of resources come from this program. The check would cost a lookup for each event.
+        self.db.pragma_update(None, "foreign_keys", false)?;
         if self.version()? == 0 {
             // Another process may create the tables at the same time.
             self.db.execute_batch("BEGIN IMMEDIATE")?;

@@ -250,7 +250,10 @@ pub(super) fn record(
     let (mut added, mut changed) = (Listed::default(), Listed::default());
     let mut batch = history.batch()?;
     for (type_name, title, name, digests) in &declared.resources {
-        let before = known.remove(&(type_name.to_string(), title.to_string()));
+        let before = match known.is_empty() {
+            true => None,
+            false => known.remove(&(type_name.to_string(), title.to_string())),
+        };
         let is_new = before.is_none();
         let edit = edit(before.as_ref(), digests);
         if before.as_ref().is_none_or(|before| before.digests != *digests) {

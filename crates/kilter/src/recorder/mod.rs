@@ -41,8 +41,9 @@ pub(crate) use unchanged::Unchanged;
 /// Directory of the history in the state directory.
 const DIRECTORY: &str = "history";
 
-/// Maximum number of events in memory.
-const MAX_QUEUED: usize = 1000;
+/// Maximum number of events in memory. It is larger than a batch of changes, so that the transaction with the states
+/// before the next batch writes them too.
+const MAX_QUEUED: usize = 2000;
 
 /// Time between two transactions, while a run waits for calls.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);

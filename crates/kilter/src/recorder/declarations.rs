@@ -2,7 +2,7 @@
 //! declaration changed, and corrective if the machine has drifted.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use ecow::EcoString;
@@ -13,6 +13,8 @@ use kilter_model::{Resource, Value, to_canonical_json_clear};
 use kilter_runtime::{Prepared, SealingKey};
 use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
+// The database keeps these digests. The algorithm of the standard library may change with its version.
+use siphasher::sip::SipHasher13;
 
 /// Maximum number of resources that the event lists.
 const MAX_LISTED: usize = 1000;
@@ -86,7 +88,7 @@ impl CatalogDigests {
 
     /// Returns the digest of all declarations, as [`digest`] does.
     fn digest(&self) -> [u8; 8] {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = SipHasher13::new();
         for one in self.resources() {
             add_resource(&mut hasher, (one.type_name, one.title), one.values);
         }
@@ -120,7 +122,7 @@ fn attribute_digests(resource: &Resource, key: Option<&SealingKey>, digests: &mu
 
 /// Returns the digest of all declarations of a run.
 pub(super) fn digest(prepared: &Prepared, key: Option<&SealingKey>) -> [u8; 8] {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = SipHasher13::new();
     let mut digests = Vec::new();
     for resource in declared(prepared.resources()) {
         attribute_digests(resource, key, &mut digests);
@@ -129,7 +131,7 @@ pub(super) fn digest(prepared: &Prepared, key: Option<&SealingKey>) -> [u8; 8] {
     hasher.finish().to_le_bytes()
 }
 
-fn add_resource(hasher: &mut DefaultHasher, name: (&str, &str), digests: &[AttributeDigest]) {
+fn add_resource(hasher: &mut SipHasher13, name: (&str, &str), digests: &[AttributeDigest]) {
     add_name(hasher, name);
     for one in digests {
         hasher.write_u32(one.name);
@@ -139,12 +141,12 @@ fn add_resource(hasher: &mut DefaultHasher, name: (&str, &str), digests: &[Attri
 
 /// Returns the digest of the names of all declared resources.
 pub(crate) fn names_digest(resources: &[Arc<Resource>]) -> [u8; 8] {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = SipHasher13::new();
     declared(resources).for_each(|resource| add_name(&mut hasher, named(resource)));
     hasher.finish().to_le_bytes()
 }
 
-fn add_name(hasher: &mut DefaultHasher, (type_name, title): (&str, &str)) {
+fn add_name(hasher: &mut SipHasher13, (type_name, title): (&str, &str)) {
     for text in [type_name, title] {
         hasher.write(text.as_bytes());
         hasher.write_u8(0xff);
@@ -152,13 +154,13 @@ fn add_name(hasher: &mut DefaultHasher, (type_name, title): (&str, &str)) {
 }
 
 fn name_digest(name: &str) -> u32 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = SipHasher13::new();
     hasher.write(name.as_bytes());
     hasher.finish() as u32
 }
 
 fn value_digest(value: &Value, key: Option<&SealingKey>) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = SipHasher13::new();
     match value {
         value if value.holds_sensitive() => {
             // Guesses cannot be tested without the key.
@@ -324,4 +326,19 @@ fn edit(before: Option<&KnownDeclaration>, digests: &[AttributeDigest]) -> Optio
     let names = digests.iter().filter(|one| differs(one, &before.digests));
     let gone = before.digests.iter().filter(|one| differs(one, digests));
     Some(Edit::Attributes(names.chain(gone).map(|one| one.name).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_in_the_database_stay_the_same() {
+        assert_eq!(name_digest("mode"), 813_131_909);
+        assert_eq!(value_digest(&Value::from("0644"), None), 16_198_976_263_427_664_187);
+        let mut hasher = SipHasher13::new();
+        let values = [AttributeDigest { name: 1, value: 2 }];
+        add_resource(&mut hasher, ("file", "/etc/motd"), &values);
+        assert_eq!(hasher.finish(), 13_833_791_848_919_329_183);
+    }
 }

@@ -398,8 +398,7 @@ impl Recorder {
 
     fn queue(&mut self, kind: EventKind, reference: Option<&ResourceRef>, body: &impl Serialize) {
         let resource = reference.map(|one| (one.type_name.text().clone(), one.title.text().clone()));
-        let body =
-            serde_json::to_string(body).unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string());
+        let body = json_text(body);
         self.queue.push(QueuedEvent { at: milliseconds(SystemTime::now()), kind, resource, body });
         if self.queue.len() >= MAX_QUEUED {
             self.flush();
@@ -450,6 +449,11 @@ impl Recorder {
         self.queue_processes(report);
         is_corrective
     }
+}
+
+/// Returns the body of an event, without a tree in memory.
+fn json_text(body: &impl Serialize) -> String {
+    serde_json::to_string(body).unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string())
 }
 
 /// Returns the key of a resource that the history knows already.

@@ -1,5 +1,6 @@
 //! States of resources before their changes.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use ecow::{EcoString, eco_format};
@@ -8,7 +9,7 @@ use kilter_model::Attributes;
 use kilter_runtime::{PendingChange, SavedState, SealingKey};
 use serde_json::json;
 
-use super::{OnFailure, Recorder, key, milliseconds};
+use super::{OnFailure, Recorder, json_text, key, milliseconds};
 use crate::output;
 
 /// Maximum size in bytes of the state of one resource that is saved before a change.
@@ -83,8 +84,7 @@ impl Recorder {
         }
         self.written(|batch, id, _, _| {
             if !created.is_empty() {
-                // There may be thousands of them: text without a tree in memory.
-                let body = format!("{{\"created\":{}}}", serde_json::to_string(&created).unwrap_or_default());
+                let body = json_text(&BTreeMap::from([("created", &created)]));
                 batch.add(id, &NewEvent { at, kind: EventKind::Before, resource: None, body: &body })?;
             }
             for (reference, state) in &saved {

@@ -7,7 +7,7 @@ use kilter_model::ResourceRef;
 use kilter_runtime::{ResourceReport, Status};
 use rustc_hash::FxHashMap;
 
-use super::escape::markup;
+pub(crate) use super::escape::markup;
 use super::report;
 use crate::reported_run::ReportedRun;
 
@@ -39,25 +39,26 @@ pub(crate) fn text(run: &ReportedRun<'_>) -> String {
 }
 
 /// Test case of a resource.
-struct TestCase<'a> {
-    reference: &'a ResourceRef,
-    duration: Duration,
+pub(crate) struct TestCase<'a> {
+    pub(crate) type_name: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) duration: Duration,
     /// Element with the result: `failure`, `skipped`, or empty for success.
-    result: &'static str,
-    kind: &'static str,
-    message: String,
+    pub(crate) result: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
     /// Lines for people.
-    output: String,
+    pub(crate) output: String,
 }
 
 impl TestCase<'_> {
-    fn write(&self, text: &mut String) {
-        let ResourceRef { type_name, title } = self.reference;
+    /// Writes the element.
+    pub(crate) fn write(&self, text: &mut String) {
         let _ = write!(
             text,
             "    <testcase classname=\"{}\" name=\"{}\" time=\"{}\"",
-            markup(type_name.as_str()),
-            markup(title.as_str()),
+            markup(self.type_name),
+            markup(self.title),
             seconds(self.duration)
         );
         if self.result.is_empty() && self.output.is_empty() {
@@ -94,8 +95,15 @@ fn cases<'a>(run: &ReportedRun<'a>) -> Vec<TestCase<'a>> {
             None => {
                 let (result, message) =
                     if resource.is_hidden() { ("skipped", "not checked: hidden") } else { ("", "") };
-                let (reference, duration) = (&resource.reference, Duration::ZERO);
-                TestCase { reference, duration, result, kind: "", message: message.to_owned(), output: String::new() }
+                TestCase {
+                    type_name: resource.reference.type_name.as_str(),
+                    title: resource.reference.title.as_str(),
+                    duration: Duration::ZERO,
+                    result,
+                    kind: "",
+                    message: message.to_owned(),
+                    output: String::new(),
+                }
             }
         });
     }
@@ -124,10 +132,17 @@ fn case(report: &ResourceReport, noop: bool) -> TestCase<'_> {
         Status::InSync | Status::Changed | Status::Refreshed => ("", String::new()),
     };
     let output = anstream::adapter::strip_str(&report::resource(report, noop)).to_string();
-    let (reference, duration) = (&report.reference, report.duration);
-    TestCase { reference, duration, result, kind: report.status.word(), message, output }
+    TestCase {
+        type_name: report.reference.type_name.as_str(),
+        title: report.reference.title.as_str(),
+        duration: report.duration,
+        result,
+        kind: report.status.word(),
+        message,
+        output,
+    }
 }
 
-fn seconds(duration: Duration) -> String {
+pub(crate) fn seconds(duration: Duration) -> String {
     format!("{:.3}", duration.as_secs_f64())
 }

@@ -1,7 +1,7 @@
 //! Rendering of runs for people and programs.
 
 pub(crate) mod diff;
-pub(crate) mod escape;
+mod escape;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod junit;

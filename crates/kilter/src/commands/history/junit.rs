@@ -1,15 +1,16 @@
 //! Results of past runs in the format of JUnit, for CI systems.
 
-use std::fmt::Write as _;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use kilter_history::{EventKind, History, HistoryEvent, Order, RunRecord, Selection};
+use serde_json::Value as Json;
 
 use super::{Filter, export, timeline};
 use crate::exit::Exit;
 use crate::output;
-use crate::past::{refuse, time, user};
-use crate::render::escape::markup;
+use crate::past::{self, refuse, user};
+use crate::render::junit::{TestCase, markup, seconds};
 
 /// Prints a test suite for each run with chosen results, the oldest first.
 pub(super) fn run(history: &History, filter: &Filter) -> Result<Exit, Exit> {
@@ -33,24 +34,25 @@ pub(super) fn run(history: &History, filter: &Filter) -> Result<Exit, Exit> {
 
 /// Returns the test suite of a run; empty if no result is chosen.
 fn suite(history: &History, filter: &Filter, run: &RunRecord) -> Result<String, Exit> {
-    let mut cases = Vec::new();
-    let mut duration = None;
+    let mut events = Vec::new();
+    let mut time = Duration::ZERO;
     let mut take = |event: HistoryEvent| {
         if event.kind == EventKind::End {
-            duration = event.body["duration_ms"].as_u64();
+            time = duration(&event.body);
         }
         if event.kind == EventKind::Outcome && filter.has_outcome(&event) && filter.has_time(event.at) {
-            cases.extend(test_case(&event));
+            events.push(event);
         }
         ControlFlow::Continue(())
     };
     history.events_of(run.id, &mut take).map_err(|error| refuse(&error))?;
+    let cases: Vec<TestCase<'_>> = events.iter().filter_map(test_case).collect();
     if cases.is_empty() {
         return Ok(String::new());
     }
-    let count = |result: &str| cases.iter().filter(|(kind, _)| *kind == result).count();
+    let count = |result: &str| cases.iter().filter(|case| case.result == result).count();
     let begin = &run.begin.body;
-    let began = time::exact(run.begin.at);
+    let began = past::time::exact(run.begin.at);
     let mut text = format!(
         "  <testsuite name=\"run {}: kilter {}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\" \
          timestamp=\"{}\" hostname=\"{}\">\n    <properties>\n      <property name=\"kilter.user\" value=\"{}\"/>\n    \
@@ -60,46 +62,37 @@ fn suite(history: &History, filter: &Filter, run: &RunRecord) -> Result<String, 
         cases.len(),
         count("failure"),
         count("skipped"),
-        seconds(duration),
+        seconds(time),
         began.get(..19).unwrap_or(&began),
         markup(begin["host"].as_str().unwrap_or("?")),
         markup(&user(begin)),
     );
-    text.extend(cases.into_iter().map(|(_, case)| case));
+    cases.iter().for_each(|case| case.write(&mut text));
     text += "  </testsuite>\n";
     Ok(text)
 }
 
-/// Returns the element of a result with `failure`, `skipped`, or an empty word.
-fn test_case(event: &HistoryEvent) -> Option<(&'static str, String)> {
+/// Returns the test case of a result.
+fn test_case(event: &HistoryEvent) -> Option<TestCase<'_>> {
     let (type_name, title) = event.resource.as_ref()?;
     let status = event.body["status"].as_str().unwrap_or("?");
-    let details = markup(&anstream::adapter::strip_str(&timeline::details(event)).to_string());
-    let duration = seconds(event.body["duration_ms"].as_u64());
-    let (type_name, title) = (markup(type_name), markup(title));
-    let mut text = format!("    <testcase classname=\"{type_name}\" name=\"{title}\" time=\"{duration}\">\n");
-    let kind = match status {
-        "changed" | "refreshed" => "",
-        "failed" => "failure",
-        _ => "skipped",
+    let first = event.body["failure"].as_str().and_then(|failure| failure.lines().next());
+    let (result, message) = match status {
+        "changed" | "refreshed" => ("", String::new()),
+        "failed" => ("failure", first.unwrap_or("failed").to_owned()),
+        _ => ("skipped", status.replace('_', " ")),
     };
-    let _ = match kind {
-        "failure" => {
-            let first = event.body["failure"].as_str().and_then(|failure| failure.lines().next());
-            let message = markup(first.unwrap_or("failed"));
-            writeln!(text, "      <failure message=\"{message}\" type=\"failed\">{details}</failure>")
-        }
-        "skipped" => writeln!(
-            text,
-            "      <skipped message=\"{}\"/>\n      <system-out>{details}</system-out>",
-            markup(&status.replace('_', " "))
-        ),
-        _ => writeln!(text, "      <system-out>{details}</system-out>"),
-    };
-    text += "    </testcase>\n";
-    Some((kind, text))
+    Some(TestCase {
+        type_name,
+        title,
+        duration: duration(&event.body),
+        result,
+        kind: "failed",
+        message,
+        output: anstream::adapter::strip_str(&timeline::details(event)).to_string(),
+    })
 }
 
-fn seconds(milliseconds: Option<u64>) -> String {
-    format!("{:.3}", milliseconds.unwrap_or_default() as f64 / 1000.0)
+fn duration(body: &Json) -> Duration {
+    Duration::from_millis(body["duration_ms"].as_u64().unwrap_or_default())
 }

@@ -9,6 +9,7 @@ mod input_files;
 mod known;
 mod received;
 mod recorded;
+mod secrets;
 mod sources;
 
 use std::io::Read;
@@ -34,7 +35,8 @@ use crate::session::Session;
 use crate::{facts, output, released, reversals, signals, streams, trust};
 use known::compile_known;
 use recorded::RecordedSource;
-use sources::{FactSource, Includes, KeptSecrets, LiveFacts, LiveIncludes, SecretsFrom};
+use secrets::{KeptSecrets, SecretsFrom};
+use sources::{FactSource, Includes, LiveFacts, LiveIncludes};
 
 pub(crate) use check::check;
 pub(crate) use for_host::{ForHost, for_host};

@@ -7,7 +7,8 @@ use kilter_model::{Hash, Resource, to_json};
 use kilter_provider::Registry;
 use serde_json::{Map, Value as Json};
 
-use super::sources::{KeptSecrets, LiveIncludes};
+use super::secrets::KeptSecrets;
+use super::sources::LiveIncludes;
 use super::{ErrorFormat, InputFiles, ManifestKind, Received, Texts, compile_texts, diagnostics, manifests_with};
 use crate::cli::ManifestArgs;
 use crate::exit::Exit;

@@ -7,7 +7,7 @@ use kilter_runtime::PlanInputs;
 use serde_json::{Map, Value as Json, json};
 
 use super::KnownInputs;
-use super::sources::{SecretsFrom, source_of};
+use super::secrets::{SecretsFrom, source_of};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, plan_file, signals, streams};

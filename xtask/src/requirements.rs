@@ -11,13 +11,15 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 54] = [
+const REQUIREMENTS: [Requirement; 55] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
     Requirement { program: "sqlite3", package: "sqlite3" },
     Requirement { program: "age", package: "age" },
     // Drops rights and capabilities.
     Requirement { program: "setpriv", package: "util-linux" },
+    // Sets the clock of a process.
+    Requirement { program: "faketime", package: "faketime" },
     // Locks a file.
     Requirement { program: "flock", package: "util-linux" },
     // Operations that a confined child tries.

@@ -101,14 +101,18 @@ fn supervisor_undoes_changes_of_included_scripts() {
     wait("the end of the supervisor", || place.run(&["confirm"]).stderr.contains("undone at"));
 }
 
-#[test]
-fn changes_are_undone_although_the_supervisor_was_killed() {
-    let (place, site) = place();
-    let running = begin(&place, &site, "10m");
+fn kill_supervisor(place: &Place) {
     let directory = place.path().join("state").display().to_string();
     let killed =
         std::process::Command::new("pkill").args(["-9", "-f", &format!("{directory} confirm --supervise")]).status();
     assert!(killed.unwrap().success());
+}
+
+#[test]
+fn changes_are_undone_although_the_supervisor_was_killed() {
+    let (place, site) = place();
+    let running = begin(&place, &site, "10m");
+    kill_supervisor(&place);
     end_time(&place);
     assert_eq!(code(running), Some(5));
     assert!(is_as_before(&place));
@@ -221,4 +225,63 @@ fn undo_of_a_killed_process_is_continued_by_another_one() {
     std::os::unix::fs::FileExt::write_all_at(&file, text.as_bytes(), 0).unwrap();
     assert_eq!(code(running), Some(5));
     assert!(is_as_before(&place));
+}
+
+#[test]
+fn changes_are_undone_although_the_state_directory_is_full() {
+    let (place, site) = place();
+    std::fs::create_dir(place.path().join("state")).unwrap();
+    // The file keeps its size, as kilter writes it in place.
+    let script = "mount -t tmpfs -o size=1m,mode=0700 none state; \"$0\" \"$@\" >out 2>&1 & \
+                  until grep -q 'the changes are undone in' out; do sleep 0.05; done; cat a; \
+                  head -c 4M /dev/zero >state/fill 2>/dev/null; echo >state/more 2>/dev/null && cat state/more; \
+                  sed 's/:600000/:0     /' state/confirmation.json | dd of=state/confirmation.json conv=notrunc \
+                  status=none; wait $!; echo code $?; grep 'not confirmed' out";
+    let ended = place.run_in_own_mounts(script, &["apply", "--confirm-within", "10m", &site]);
+    assert_eq!(ended.stdout, "new\ncode 5\nnot confirmed: the changes were undone\n", "{}", ended.stderr);
+    assert!(is_as_before(&place));
+}
+
+#[test]
+fn stepped_clock_neither_ends_nor_extends_the_time_for_confirmation() {
+    const MONTH: i64 = 30 * 24 * 60 * 60 * 1000;
+    let (place, site) = place();
+    let running = begin(&place, &site, "10m");
+    kill_supervisor(&place);
+    let library = std::fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
+    let mut library = library.map(|path| path.join("faketime/libfaketime.so.1")).filter(|path| path.exists());
+    let clock = place.file("clock", "+0");
+    let step = |by: &str| {
+        place.file("new", by);
+        std::fs::rename(place.path().join("new"), &clock).unwrap();
+    };
+    let mut supervisor = place.command(&["confirm", "--supervise"]);
+    supervisor
+        .env("LD_PRELOAD", library.next().expect("the package libfaketime is installed"))
+        .envs([("FAKETIME_DONT_FAKE_MONOTONIC", "1"), ("FAKETIME_NO_CACHE", "1"), ("FAKETIME_TIMESTAMP_FILE", &clock)])
+        .stdout(std::process::Stdio::piped());
+    let mut supervisor = supervisor.spawn().unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(supervisor.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    let waits = || {
+        let status = content(format!("/proc/{}/status", supervisor.id()).as_ref());
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse::<u64>().unwrap()
+    };
+    let state = || -> serde_json::Value {
+        serde_json::from_str(&content(&place.path().join("state/confirmation.json"))).unwrap()
+    };
+    let begun = state()["at"].as_i64().unwrap();
+    step("+30d");
+    let before = waits();
+    wait("the supervisor to look at its clock", || waits() > before + 5);
+    assert_eq!(state()["stage"], "waiting");
+    assert_eq!(content(&place.path().join("a")), "new\n");
+    step("-30d");
+    end_time(&place);
+    assert_eq!(code(running), Some(5));
+    assert!(is_as_before(&place));
+    assert!(supervisor.wait().unwrap().success());
+    // The supervisor had the other clock.
+    assert!(state()["at"].as_i64().unwrap() < begun - MONTH / 2, "{}", state());
 }

@@ -472,12 +472,7 @@ fn apply_with_full_state_directory_refuses_only_changes_with_refresh() {
     );
     let words = "mount -t tmpfs -o size=64k,mode=0700 none state && { head -c 1M /dev/zero > state/fill 2>/dev/null; \
                  \"$0\" \"$@\"; echo code $?; ls; rm state/fill; \"$0\" \"$@\"; echo code $?; }";
-    let kilter = place.command(&["apply", "--without-history", &path]);
-    let mut command = std::process::Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", words]);
-    command.arg(kilter.get_program()).args(kilter.get_args()).env_clear().current_dir(place.path());
-    command.envs(kilter.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ended = place.ended(command.output().unwrap());
+    let ended = place.run_in_own_mounts(words, &["apply", "--without-history", &path]);
     let (first, second) = ended.stdout.split_once("code 4\n").unwrap_or_else(|| panic!("{ended:?}"));
     assert!(first.contains("not begun, because its refreshes cannot be recorded: "), "{first}");
     assert!(first.contains("5 resources: 2 changed, 1 failed, 2 skipped"), "{first}");

@@ -94,6 +94,16 @@ impl Place {
         self.ended(command.stdin(Stdio::null()).output().unwrap())
     }
 
+    /// Runs a script in a mount namespace of its own. The command is `"$0" "$@"` in it.
+    pub(crate) fn run_in_own_mounts(&self, script: &str, args: &[&str]) -> Ended {
+        let kilter = self.command(args);
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+        command.arg(kilter.get_program()).args(kilter.get_args()).env_clear().current_dir(self.path());
+        command.envs(kilter.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.end(&mut command)
+    }
+
     /// Result of a command.
     pub(crate) fn ended(&self, output: std::process::Output) -> Ended {
         Ended {

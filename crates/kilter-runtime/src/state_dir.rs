@@ -64,7 +64,7 @@ struct Held {
 /// Locks on one state directory.
 #[derive(Debug, Default)]
 struct HeldLocks {
-    /// Lock file in it; none if the disk is full. It is replaced after the directory was removed.
+    /// Lock file in it; none if the disk is full or read-only. It is replaced after the directory was removed.
     file: Option<File>,
     /// Lock outside of it, if the system has a directory for such locks.
     run_lock: Option<RunLock>,
@@ -242,8 +242,8 @@ impl StateDir {
         Ok(HeldLocks { file, run_lock, failure, is_lent: false })
     }
 
-    /// Opens the lock file in the directory and takes the lock. On a full disk it may be missing if another lock is
-    /// held.
+    /// Opens the lock file in the directory and takes the lock. On a full or read-only disk it may be missing if another
+    /// lock is held.
     fn open_locked(&self, path: &Path, has_other: bool) -> Result<Option<File>, StateDirError> {
         let io = |source: io::Error| StateDirError::Io { path: path.to_owned(), source };
         let opened = std::fs::OpenOptions::new()
@@ -254,10 +254,12 @@ impl StateDir {
             .mode(0o600)
             .custom_flags((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32)
             .open(path);
-        let is_full =
-            |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let takes_no_file = |error: &io::Error| {
+            use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+            matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
+        };
         let file = match opened {
-            Err(error) if has_other && is_full(&error) => return Ok(None),
+            Err(error) if has_other && takes_no_file(&error) => return Ok(None),
             opened => opened.map_err(io)?,
         };
         if !file.metadata().map_err(io)?.is_file() {

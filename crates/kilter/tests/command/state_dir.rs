@@ -1,4 +1,4 @@
-//! `kilter run` after another directory has taken the place of its state directory.
+//! `kilter run` after another directory has taken the place of its state directory, and a read-only state directory.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -146,4 +146,29 @@ fn unwritable_journal_is_not_retried_at_each_event() {
     wait("the repair", || content(&place.path().join("b")) == "x");
     wait("the refresh", || content(&place.path().join("r")) == "x\n");
     assert_eq!(running.end().0, Some(143));
+}
+
+#[test]
+fn read_only_state_directory_prevents_recorded_changes_and_refreshes_only() {
+    let place = Place::new();
+    let file = |name: &str| place.path().join(name);
+    fs::create_dir(state(&place)).unwrap();
+    let path = manifest(
+        &place,
+        "resources:\n  file[DIR/b]: {content: x, notify: \"exec[r]\"}\n  file[DIR/a]: {content: declared}\n  \
+         exec[r]: {command: \"echo x >> DIR/r\", shell: true, refreshonly: true}\n",
+    );
+    let script = "mount -t tmpfs -o ro,mode=0700 none state; \"$0\" apply \"$1\"; echo code $?; ls; \
+                  \"$0\" apply --without-history \"$1\"; echo code $?; \"$0\" plan \"$1\"; echo code $?";
+    let ended = place.run_in_own_mounts(script, &[&path]);
+    let parts: Vec<&str> = ended.stdout.split("code ").collect();
+    let [recorded, unrecorded, plan, code] = parts[..] else { panic!("{ended:?}") };
+    assert!(recorded.contains("Read-only file system") && recorded.contains("--without-history"), "{recorded}");
+    assert!(recorded.contains("3 resources: 2 failed, 1 skipped"), "{recorded}");
+    assert!(unrecorded.starts_with("4\nhome\n") && !unrecorded.contains("\na\n"), "{unrecorded}");
+    assert!(unrecorded.contains("not begun, because its refreshes cannot be recorded: "), "{unrecorded}");
+    assert!(unrecorded.contains("3 resources: 1 changed, 1 failed, 1 skipped"), "{unrecorded}");
+    assert!(plan.starts_with("4\n") && plan.contains("1 to change"), "{plan}");
+    assert_eq!(code, "2\n");
+    assert!(file("a").exists() && !file("b").exists() && !file("r").exists());
 }

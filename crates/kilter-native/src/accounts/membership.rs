@@ -323,7 +323,11 @@ mod tests {
         let declared = || Context::empty().with_preview_context(&catalog);
         assert_eq!(preview(&groups, declared(), "wheel", &catalog.group), None);
         assert_eq!(preview(&users, declared(), "adam", &catalog.user), None);
-        assert_eq!(preview(&users, alone(), "adam", &present(("gid", "100".into()))), None, "a number");
+        let of_number = || preview(&users, alone(), "adam", &present(("gid", Value::Integer(100))));
+        let expected = "gid: there is no group with the number 100; `group[adam]` with `gid: 100` creates it";
+        assert_eq!(of_number().as_deref(), Some(expected));
+        fake.write("group", "users:x:100:\n");
+        assert_eq!(of_number(), None);
         assert_eq!(preview(&groups, alone(), "wheel", &attributes(&[("ensure", "absent".into())])), None);
         assert_eq!(fake.argvs(), [""; 0]);
     }

@@ -65,18 +65,36 @@ impl UserProvider {
         if preview_context.may_change_before(change.name) {
             return Ok(());
         }
+        // A user may come with a group of the same name.
+        let is_declared =
+            |group: &str| ["group", "user"].iter().any(|kind| preview_context.declared(kind, group).is_some());
         let is_missing = |group: &str| {
-            // A user may come with a group of the same name.
-            let is_declared = ["group", "user"].iter().any(|kind| preview_context.declared(kind, group).is_some());
             let is_unchanged = preview_context.account(change.name, "group", group) == Forecast::Unchanged;
-            !is_declared && is_unchanged && matches!(self.accounts.group(cx, group), Ok(None))
+            !is_declared(group) && is_unchanged && matches!(self.accounts.group(cx, group), Ok(None))
         };
         let gid = should.text("gid").filter(|gid| !is_numeric(gid)).map(|gid| ("gid", EcoString::from(gid)));
         let groups = texts(should.get("groups")).into_iter().map(|group| ("groups", group));
-        match gid.into_iter().chain(groups).find(|(_, group)| is_missing(group)) {
-            Some((attribute, group)) => Err(eco_format!("{attribute}: there is no group `{group}`")),
-            None => Ok(()),
+        if let Some((attribute, group)) = gid.into_iter().chain(groups).find(|(_, group)| is_missing(group)) {
+            return Err(eco_format!("{attribute}: there is no group `{group}`"));
         }
+        // Any other account of the run may come with the number.
+        let is_alone = || {
+            let is_other = |title: &str, _: &Attributes| title != change.name;
+            !preview_context.declares("group", &|_, _| true) && !preview_context.declares("user", &is_other)
+        };
+        match should.get("gid").and_then(number) {
+            Some(gid) if is_alone() && self.lacks_gid(gid) => Err(eco_format!(
+                "gid: there is no group with the number {gid}; `group[{}]` with `gid: {gid}` creates it",
+                change.name
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns true if no group has this number. Only the files can tell.
+    fn lacks_gid(&self, gid: u32) -> bool {
+        let has_only_files = !self.accounts.may_wait("group");
+        has_only_files && self.accounts.groups().is_ok_and(|groups| groups.find_gid(gid).is_none())
     }
 
     fn has_group(&self, cx: &Context<'_>, group: &str) -> bool {

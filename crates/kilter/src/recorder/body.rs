@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use kilter_history::RunId;
 use kilter_model::{Difference, Value, to_json};
 use kilter_runtime::{Report, ResourceReport, Status};
 use serde_core::ser::{Serialize, SerializeMap as _, Serializer};
@@ -33,6 +34,8 @@ pub(super) struct OutcomeBody<'a> {
     report: &'a ResourceReport,
     changes: Vec<ChangeBody<'a>>,
     place: Option<String>,
+    /// Earlier run that owed the refresh.
+    pub(super) owed_from: Option<RunId>,
     /// True for the repair of a drift, false for another change, none without a change.
     pub(super) is_corrective: Option<bool>,
 }
@@ -57,7 +60,7 @@ impl<'a> OutcomeBody<'a> {
         let is_changed = report.status == Status::Changed && !changes.is_empty();
         // A change of which a part was declared anew is intentional.
         let is_corrective = is_changed.then(|| changes.iter().all(|change| change.is_corrective));
-        OutcomeBody { report, changes, place, is_corrective }
+        OutcomeBody { report, changes, place, owed_from: None, is_corrective }
     }
 }
 
@@ -75,6 +78,9 @@ impl Serialize for OutcomeBody<'_> {
         if report.refreshed {
             let by: Vec<String> = report.refreshed_by.iter().map(ToString::to_string).collect();
             body.serialize_entry("refreshed_by", &by)?;
+        }
+        if let Some(run) = self.owed_from {
+            body.serialize_entry("owed_from", &run.0)?;
         }
         if let Some(failure) = &report.failure {
             body.serialize_entry("failure", &cut(failure))?;

@@ -12,11 +12,14 @@ mod released;
 mod states;
 mod unchanged;
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use ecow::{EcoString, eco_format};
-use kilter_history::{EventKind, History, HistoryBatch, HistoryError, NewEvent, ResourceKey, Retention, RunId};
+use kilter_history::{
+    EventKind, History, HistoryBatch, HistoryError, HistoryEvent, NewEvent, ResourceKey, Retention, RunId, Selection,
+};
 use kilter_model::ResourceRef;
 use kilter_provider::Level;
 use kilter_runtime::{Event, Mode, Prepared, Report, ResourceReport, SealingKey, StateDir, Status};
@@ -430,7 +433,10 @@ impl Recorder {
         let is_corrective = |attribute: &str| {
             !self.prepared.origin().is_empty() && intents.is_some_and(|intents| intents.is_corrective(&id, attribute))
         };
-        let outcome = OutcomeBody::new(report, place, &is_corrective);
+        let mut outcome = OutcomeBody::new(report, place, &is_corrective);
+        if report.refreshed && report.refreshed_by.is_empty() {
+            outcome.owed_from = self.owed_from(&report.reference);
+        }
         if report.status == Status::Changed && self.origin.command == "undo" {
             self.undone.push(id.clone());
         }
@@ -448,6 +454,29 @@ impl Recorder {
         self.queue(EventKind::Outcome, Some(&report.reference), &outcome);
         self.queue_processes(report);
         is_corrective
+    }
+
+    /// Returns the last run before this one that changed a notifier of a resource.
+    fn owed_from(&self, refreshed: &ResourceRef) -> Option<RunId> {
+        let run = self.open.as_ref()?;
+        let graph = self.prepared.graph();
+        let vertex = graph.vertices().find(|vertex| self.prepared.resource(*vertex).reference == *refreshed)?;
+        let notifiers = graph.incoming(vertex).iter().map(|id| graph.edge(*id)).filter(|edge| edge.notify);
+        let last_change = |notifier: &ResourceRef| {
+            let mut last = None;
+            let mut look = |event: HistoryEvent| {
+                let is_change = matches!(event.body["status"].as_str(), Some("changed" | "refreshed"));
+                if event.kind == EventKind::Outcome && event.run < run.id && is_change {
+                    last = Some(event.run);
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            };
+            let (type_name, title) = (notifier.type_name.as_str(), notifier.title.as_str());
+            run.history.timeline(type_name, title, &Selection::default(), &mut look).ok()?;
+            last
+        };
+        notifiers.filter_map(|edge| last_change(&self.prepared.resource(edge.from).reference)).max()
     }
 }
 

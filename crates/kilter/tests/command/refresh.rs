@@ -281,6 +281,10 @@ fn failed_refresh_stays_pending_until_success() {
         let next = apply(&place, "one", "{}");
         assert_eq!(next.code, 0, "{convention}: {next:?}");
         assert!(next.stdout.contains("refreshed: pending since an earlier run"), "{convention}: {next:?}");
+        let runs = run(&place, &["history", "--format", "json", "-n", "2"]).stdout;
+        let cause = serde_json::from_str::<serde_json::Value>(runs.lines().nth(1).unwrap()).unwrap()["run"].clone();
+        let shown = run(&place, &["history", "show", "last"]).stdout;
+        assert!(shown.contains(&format!("refreshed by a change of run {cause}\n")), "{convention}: {shown} {runs}");
         assert!(done(&place).starts_with("refresh d"), "{convention}");
         assert!(apply(&place, "one", "{}").stdout.contains("2 unchanged"), "{convention}");
     }

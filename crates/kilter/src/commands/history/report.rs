@@ -257,10 +257,7 @@ fn outcome(event: &HistoryEvent) -> RecordedOutcome {
     };
     let text = |value: &Json| value.as_str().map(str::to_owned);
     let mut lines = Vec::new();
-    if let Some(by) = body["refreshed_by"].as_array() {
-        let by: Vec<&str> = by.iter().filter_map(Json::as_str).collect();
-        lines.push(format!("refreshed by {}", if by.is_empty() { "an earlier run".to_owned() } else { by.join(", ") }));
-    }
+    lines.extend(timeline::refreshed_by(body).map(|by| format!("refreshed by {by}")));
     lines.extend(text(&body["because_of"]).map(|cause| format!("because of {cause}")));
     if body["process"].is_object() {
         lines.push(format!("changed by {}", report::process(&body["process"])));

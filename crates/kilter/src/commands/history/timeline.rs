@@ -141,10 +141,8 @@ pub(super) fn details(event: &HistoryEvent) -> String {
             text += &diff::diff(&lines, "      ");
         }
     }
-    if let Some(by) = event.body["refreshed_by"].as_array() {
-        let by: Vec<String> = by.iter().filter_map(Json::as_str).map(visible).collect();
-        let by = if by.is_empty() { "an earlier run".to_owned() } else { by.join(", ") };
-        text += &format!("    refreshed by {by}\n");
+    if let Some(by) = refreshed_by(&event.body) {
+        text += &format!("    refreshed by {}\n", visible(&by));
     }
     if let Some(failure) = event.body["failure"].as_str() {
         text += &format!("    {} {}\n", styled(FAILED, "error:"), visible(failure).replace('\n', "\n      "));
@@ -192,5 +190,15 @@ pub(crate) fn value(value: &Json) -> String {
         }
         Json::Object(bytes) if bytes.len() == 1 && bytes.contains_key("base64") => "(binary)".to_owned(),
         other => visible(&other.to_string()),
+    }
+}
+
+/// Returns the cause of a refresh; none if there was no refresh.
+pub(super) fn refreshed_by(body: &Json) -> Option<String> {
+    let by: Vec<&str> = body["refreshed_by"].as_array()?.iter().filter_map(Json::as_str).collect();
+    match body["owed_from"].as_i64() {
+        _ if !by.is_empty() => Some(by.join(", ")),
+        Some(run) => Some(format!("a change of run {run}")),
+        None => Some("an earlier run".to_owned()),
     }
 }

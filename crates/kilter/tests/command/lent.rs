@@ -9,9 +9,9 @@ use crate::support::*;
 
 const HELD: &str = "resources:\n  file[DIR/a]: {content: declared}\n";
 
-/// Applies `exec[slow]`, which waits for the file `go`.
-const SLOW: &str = "resources:\n  exec[slow]: {command: 'touch DIR/begun; until [ -e DIR/go ]; do sleep 0.05; done; \
-                    touch DIR/done', shell: true, creates: DIR/done}\n";
+/// Applies `exec[slow]`, which waits for the file `go`. The command outlives a killed apply, but not the directory.
+const SLOW: &str = "resources:\n  exec[slow]: {command: 'touch DIR/begun; until [ -e DIR/go ] || ! [ -e DIR/begun ]; do \
+                    sleep 0.05; done; touch DIR/done', shell: true, creates: DIR/done}\n";
 
 fn status(place: &Place) -> Json {
     let ended = place.run(&["status", "--format", "json"]);

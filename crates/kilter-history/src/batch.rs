@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use crate::error::HistoryError;
 use crate::event::{EventId, EventKind, NewEvent, ResourceKey, RunId};
@@ -14,12 +14,39 @@ const MAX_KNOWN: usize = 8192;
 
 /// Transaction that adds events and one link of the chain. Without [`HistoryBatch::commit`] it adds nothing.
 pub struct HistoryBatch<'a> {
+    // They end before the transaction.
+    add_event: CachedStatement<'a>,
+    add_resource: CachedStatement<'a>,
+    pub(crate) declare: Option<CachedStatement<'a>>,
     pub(crate) transaction: Transaction<'a>,
-    resources: &'a mut HashMap<(String, String), i64>,
+    pub(crate) db: &'a Connection,
+    resources: &'a mut ResourceNumbers,
     is_committed: &'a mut bool,
     path: &'a std::path::Path,
     link: Option<Link>,
     last: i64,
+}
+
+/// Numbers of resources by type and title.
+#[derive(Default)]
+pub(crate) struct ResourceNumbers {
+    numbers: HashMap<String, i64>,
+    /// Key of the last search.
+    key: String,
+}
+
+impl ResourceNumbers {
+    fn get(&mut self, resource: ResourceKey<'_>) -> Option<i64> {
+        self.key.clear();
+        // No type name contains this character.
+        self.key.extend([resource.type_name, "[", resource.title]);
+        self.numbers.get(&self.key).copied()
+    }
+
+    /// Adds the resource of the last search.
+    fn add(&mut self, number: i64) {
+        self.numbers.insert(std::mem::take(&mut self.key), number);
+    }
 }
 
 impl History {
@@ -29,18 +56,37 @@ impl History {
     /// If the database cannot be written.
     pub fn batch(&mut self) -> Result<HistoryBatch<'_>, HistoryError> {
         let is_stored = std::mem::replace(&mut self.is_committed, false);
-        if !is_stored || self.resources.len() > MAX_KNOWN {
-            self.resources = HashMap::new();
+        if !is_stored || self.resources.numbers.len() > MAX_KNOWN {
+            self.resources = ResourceNumbers::default();
         }
         let History { db, path, resources, is_committed } = self;
-        let begun = db.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
-            let before = head(&transaction)?;
-            Ok((transaction, before))
-        });
-        let (transaction, (last, digest)) = begun.map_err(|error| HistoryError::new(path, &error))?;
-        Ok(HistoryBatch { transaction, resources, is_committed, path, link: Some(Link::after(&digest)), last })
+        let db: &Connection = db;
+        let begin = || {
+            // The history is borrowed mutably, so that there is one transaction at a time.
+            let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+            let before = head(db)?;
+            Ok((transaction, before, db.prepare_cached(ADD_EVENT)?, db.prepare_cached(ADD_RESOURCE)?))
+        };
+        let begun = begin().map_err(|error| HistoryError::new(path, &error));
+        let (transaction, (last, digest), add_event, add_resource) = begun?;
+        Ok(HistoryBatch {
+            add_event,
+            add_resource,
+            declare: None,
+            transaction,
+            db,
+            resources,
+            is_committed,
+            path,
+            link: Some(Link::after(&digest)),
+            last,
+        })
     }
 }
+
+const ADD_EVENT: &str = "INSERT INTO event (id, run, at, kind, resource, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+const ADD_RESOURCE: &str = "INSERT INTO resource (type, title, name) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 
 /// Returns the last event and the digest of the last link.
 pub(crate) fn head(db: &rusqlite::Connection) -> rusqlite::Result<(i64, Digest)> {
@@ -81,10 +127,7 @@ impl HistoryBatch<'_> {
         let id = self.last + 1;
         let resource = event.resource.map(|resource| self.resource(resource)).transpose()?;
         let row = params![id, run.0, event.at, event.kind.word(), resource, event.body];
-        let inserted = self
-            .transaction
-            .prepare_cached("INSERT INTO event (id, run, at, kind, resource, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
-            .and_then(|mut statement| statement.execute(row));
+        let inserted = self.add_event.execute(row);
         inserted.map_err(|error| self.error(&error))?;
         let resource = event.resource.map_or(("", ""), |resource| (resource.type_name, resource.title));
         let row = EventColumns { id, run: run.0, at: event.at, kind: event.kind.word(), resource, body: event.body };
@@ -107,13 +150,20 @@ impl HistoryBatch<'_> {
 
     /// Returns the number of a resource, which it creates if needed.
     pub(crate) fn resource(&mut self, key: ResourceKey<'_>) -> Result<i64, HistoryError> {
-        let known = (key.type_name.to_owned(), key.title.to_owned());
-        if let Some(id) = self.resources.get(&known) {
-            return Ok(*id);
+        if let Some(id) = self.resources.get(key) {
+            return Ok(id);
         }
-        let id = found_or_made(&self.transaction, key).map_err(|error| self.error(&error))?;
-        self.resources.insert(known, id);
+        let id = self.found_or_made(key).map_err(|error| self.error(&error))?;
+        self.resources.add(id);
         Ok(id)
+    }
+
+    fn found_or_made(&mut self, key: ResourceKey<'_>) -> rusqlite::Result<i64> {
+        if self.add_resource.execute([key.type_name, key.title, key.name])? > 0 {
+            return Ok(self.transaction.last_insert_rowid());
+        }
+        let known = self.transaction.prepare_cached("SELECT id FROM resource WHERE type = ?1 AND title = ?2");
+        known?.query_row([key.type_name, key.title], |row| row.get(0))
     }
 
     pub(crate) fn error(&self, error: &rusqlite::Error) -> HistoryError {
@@ -126,7 +176,8 @@ impl HistoryBatch<'_> {
     /// If the database cannot be written. Nothing was added then.
     pub fn commit(mut self) -> Result<(), HistoryError> {
         let digest = self.link.take().map(Link::digest).unwrap_or_default();
-        let HistoryBatch { transaction, is_committed, path, last, .. } = self;
+        let HistoryBatch { add_event, add_resource, declare, transaction, is_committed, path, last, .. } = self;
+        drop((add_event, add_resource, declare));
         let linked = || {
             transaction
                 .prepare_cached("INSERT OR IGNORE INTO link (last, digest) VALUES (?1, ?2)")?
@@ -137,14 +188,4 @@ impl HistoryBatch<'_> {
         *is_committed = true;
         Ok(())
     }
-}
-
-fn found_or_made(transaction: &Transaction<'_>, key: ResourceKey<'_>) -> rusqlite::Result<i64> {
-    let mut made = transaction
-        .prepare_cached("INSERT INTO resource (type, title, name) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
-    if made.execute([key.type_name, key.title, key.name])? > 0 {
-        return Ok(transaction.last_insert_rowid());
-    }
-    let mut known = transaction.prepare_cached("SELECT id FROM resource WHERE type = ?1 AND title = ?2")?;
-    known.query_row([key.type_name, key.title], |row| row.get(0))
 }

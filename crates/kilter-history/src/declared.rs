@@ -35,7 +35,12 @@ pub struct KnownDeclaration {
 const ATTRIBUTE: usize = 12;
 
 fn packed(digests: &[AttributeDigest]) -> Vec<u8> {
-    digests.iter().flat_map(|one| one.name.to_le_bytes().into_iter().chain(one.value.to_le_bytes())).collect()
+    let mut bytes = Vec::with_capacity(digests.len() * ATTRIBUTE);
+    for one in digests {
+        bytes.extend_from_slice(&one.name.to_le_bytes());
+        bytes.extend_from_slice(&one.value.to_le_bytes());
+    }
+    bytes
 }
 
 fn unpacked(bytes: &[u8]) -> Vec<AttributeDigest> {
@@ -106,13 +111,17 @@ impl HistoryBatch<'_> {
         digests: &[AttributeDigest],
     ) -> Result<(), HistoryError> {
         let resource = self.resource(key)?;
-        let stored = self.transaction.prepare_cached(
-            "INSERT INTO declared (resource, origin, run, digests, settled) VALUES (?1, ?2, ?3, ?4, 0)
-             ON CONFLICT (resource) DO UPDATE SET origin = ?2, run = ?3, digests = ?4, settled = 0",
-        );
-        let row = params![resource, origin, run.0, packed(digests)];
-        let stored = stored.and_then(|mut statement| statement.execute(row));
-        stored.map(drop).map_err(|error| self.error(&error))
+        let mut store = || {
+            let statement = match &mut self.declare {
+                Some(statement) => statement,
+                none => none.insert(self.db.prepare_cached(
+                    "INSERT INTO declared (resource, origin, run, digests, settled) VALUES (?1, ?2, ?3, ?4, 0)
+                     ON CONFLICT (resource) DO UPDATE SET origin = ?2, run = ?3, digests = ?4, settled = 0",
+                )?),
+            };
+            statement.execute(params![resource, origin, run.0, packed(digests)])
+        };
+        store().map(drop).map_err(|error| self.error(&error))
     }
 
     /// Removes the declaration of a resource that left the manifests.

@@ -232,7 +232,7 @@ fn removal_by_size_brings_the_database_below_the_limit() {
     let mut history = History::open(directory.path()).unwrap();
     let titles: Vec<String> = (0..100).map(|at| format!("/srv/file-{at}")).collect();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    for at in 1..=100 {
+    for at in 1..=300 {
         run(&mut history, at * 1000, &titles);
     }
     history.prune(1, Retention { before: 0, max_bytes: u64::MAX }).unwrap();
@@ -240,8 +240,8 @@ fn removal_by_size_brings_the_database_below_the_limit() {
     let mut history = History::open(directory.path()).unwrap();
     let limit = history.size() / 2;
     assert!(limit > 100_000, "{limit}");
-    let removed = history.prune(200_000, Retention { before: 0, max_bytes: limit }).unwrap();
-    assert!(removed.events > 4000 && history.size() < limit, "{removed:?} {}", history.size());
+    let removed = history.prune(600_000, Retention { before: 0, max_bytes: limit }).unwrap();
+    assert!(removed.events > 12000 && history.size() < limit, "{removed:?} {}", history.size());
     assert!(history.verify(None).unwrap().problems.is_empty());
 }
 
@@ -274,23 +274,26 @@ fn declarations_are_settled_except_failed_ones() {
     assert_eq!(history.declarations("site").unwrap().len(), 1);
 }
 
+/// Size of a page of the database.
+const PAGE: usize = 16 << 10;
+
 #[test]
 fn every_garbled_page_gives_an_error_or_a_problem_and_no_panic() {
     let directory = tempfile::tempdir().unwrap();
     let mut history = History::open(directory.path()).unwrap();
     let titles: Vec<String> = (0..40).map(|at| format!("/srv/file-{at}")).collect();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    (1..=10).for_each(|at| _ = run(&mut history, at * 1000, &titles));
+    (1..=40).for_each(|at| _ = run(&mut history, at * 1000, &titles));
     // The last connection moves the write-ahead log into the database.
     drop(history);
     let path = directory.path().join(FILE_NAME);
     let whole = std::fs::read(&path).unwrap();
-    let pages = whole.len() / 4096;
+    let pages = whole.len() / PAGE;
     assert!(pages > 10, "{pages}");
     let mut random = fastrand::Rng::with_seed(7);
     for page in 0..pages {
         let mut garbled = whole.clone();
-        garbled[page * 4096..(page + 1) * 4096].iter_mut().for_each(|byte| *byte = random.u8(..));
+        garbled[page * PAGE..(page + 1) * PAGE].iter_mut().for_each(|byte| *byte = random.u8(..));
         std::fs::write(&path, &garbled).unwrap();
         let verified = match History::read(directory.path()) {
             Ok(Some(history)) => history.verify(None),

@@ -4,7 +4,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Value};
 use kilter_provider::{AutoEdge, Declared, Match, ValidationError};
 
-use super::acl_policy::{self, DeclaredEntry};
+use super::acl_entry::{self, DeclaredEntry};
 use super::spec::{expected, source_path};
 use super::{mode, open, validate_cmd};
 use crate::accounts::{number, number_of, number_problem};
@@ -219,7 +219,7 @@ fn acl(should: &Attributes, problems: &mut Vec<ValidationError>) {
         problems
             .push(ValidationError::with("acl", message).hint("name the permitted users: `acl: { managed: [...] }`"));
     }
-    let entries: Vec<_> = acl_policy::managed(acl).iter().filter_map(|text| DeclaredEntry::parse(text)).collect();
+    let entries: Vec<_> = acl_entry::managed(acl).iter().filter_map(|text| DeclaredEntry::parse(text)).collect();
     let has_mask = entries.iter().any(DeclaredEntry::is_mask);
     let names_anybody = entries.iter().any(DeclaredEntry::names_access);
     let digit = |bits: u32| bits >> 3 & 7;
@@ -231,7 +231,7 @@ fn acl(should: &Attributes, problems: &mut Vec<ValidationError>) {
     let is_directory = should.text("ensure") == Some("directory")
         || ["recurse", "purge"].iter().any(|word| should.get_bool(word) == Some(true));
     let mut seen: Vec<EcoString> = Vec::new();
-    for text in acl_policy::managed(acl) {
+    for text in acl_entry::managed(acl) {
         let Some(entry) = DeclaredEntry::parse(&text) else {
             let problem = ValidationError::with("acl", eco_format!("`{text}` is not an entry of an access list"));
             problems.push(problem.hint(
@@ -340,10 +340,10 @@ pub(super) fn canonicalize(should: &mut Attributes) {
         && given.as_hash().is_some()
     {
         let mut entries: Vec<EcoString> =
-            acl_policy::managed(given).iter().filter_map(|text| Some(DeclaredEntry::parse(text)?.text())).collect();
+            acl_entry::managed(given).iter().filter_map(|text| Some(DeclaredEntry::parse(text)?.text())).collect();
         entries.sort_unstable();
         entries.dedup();
-        let canonical = sealed_like(given, acl_policy::value_of(&entries));
+        let canonical = sealed_like(given, acl_entry::value_of(&entries));
         should.set("acl", canonical);
     }
     if let Some(given) = should.get("mode")
@@ -430,7 +430,7 @@ pub(super) fn auto_edges(name: &str, should: &Attributes, add: &mut dyn FnMut(Au
             }
         }
     }
-    for text in should.get("acl").map(acl_policy::managed).unwrap_or_default() {
+    for text in should.get("acl").map(acl_entry::managed).unwrap_or_default() {
         let Some(entry) = DeclaredEntry::parse(&text).filter(|entry| !entry.name.is_empty()) else { continue };
         let type_name = if entry.is_user() { "user" } else { "group" };
         match number_of(&entry.name) {

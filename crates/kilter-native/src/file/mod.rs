@@ -6,6 +6,7 @@
 //! under temporary names ([`stage`]), flushes them together ([`durable`]) and renames them. All paths are opened by
 //! [`open`], which follows no symbolic link of another user. [`tree_diff`] compares the content of a directory.
 
+mod acl_entry;
 mod acl_policy;
 mod apply;
 pub(crate) mod atomic_rewrite;

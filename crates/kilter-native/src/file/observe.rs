@@ -7,6 +7,7 @@ use rustix::fd::AsFd;
 use rustix::fs::{CWD, readlinkat, readlinkat_raw};
 use rustix::io::Errno;
 
+use super::acl_entry;
 use super::acl_policy::{self, AclPolicy, Xattrs};
 use super::content::{self, MAX_DIFF_BYTES, MAX_HASHED_BYTES};
 use super::copy::Source;
@@ -174,7 +175,7 @@ fn access(
         Err(FileError::NoAccount { .. }) => {
             let entries = acl_policy::shown(accounts, &Xattrs::of(looked), looked.kind, true);
             let entries = entries.map_err(|errno| FileError::io("read the access list of", path, errno))?;
-            attributes.push("acl", acl_policy::value_of(&acl_policy::declarable(entries)));
+            attributes.push("acl", acl_entry::value_of(&acl_entry::declarable(entries)));
             return Ok(Vec::new());
         }
         Err(error) => return Err(error),
@@ -192,7 +193,7 @@ fn access(
         compared.mask = None;
     }
     if let Some(declared) = spec.acl {
-        let found = compared.acl.as_ref().map(|found| acl_policy::value_of(&acl_policy::declarable(found.clone())));
+        let found = compared.acl.as_ref().map(|found| acl_entry::value_of(&acl_entry::declarable(found.clone())));
         let found = found.unwrap_or_else(|| declared.clone());
         // The attribute already shows the difference, unless only an entry differs that belongs to the mode.
         if found != *declared {
@@ -394,9 +395,9 @@ pub(super) fn whole(cx: &Context<'_>, accounts: &Ids, name: &EcoString, path: &s
     if matches!(looked.kind, Kind::File | Kind::Directory) {
         let entries = acl_policy::shown(accounts, &Xattrs::of(&looked), looked.kind, true);
         let entries = entries.map_err(|errno| FileError::io("read the access list of", path, errno))?;
-        let entries = acl_policy::declarable(entries);
+        let entries = acl_entry::declarable(entries);
         if !entries.is_empty() {
-            attributes.push("acl", acl_policy::value_of(&entries));
+            attributes.push("acl", acl_entry::value_of(&entries));
         }
     }
     if looked.kind == Kind::File {

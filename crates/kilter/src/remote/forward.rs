@@ -148,6 +148,8 @@ fn hint(why: &str) {
         output::hint("give -K to enter it");
     } else if why.contains("you must have a tty") {
         output::hint("allow sudo without a terminal: `Defaults:USER !requiretty` in sudoers");
+    } else if why.contains("doas: Authentication required") {
+        output::hint("doas takes a password only from a terminal: `permit nopass USER as root` in /etc/doas.conf");
     }
 }
 

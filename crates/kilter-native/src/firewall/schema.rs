@@ -21,12 +21,12 @@ resources:
     rule: tcp dport 22 accept
 ```
 
-The name is the family and the name of the table. The content is what stands between the braces of `table inet filter \
+The name is the family and the name of the table. The content is the text between the braces of `table inet filter \
 { … }` in a file of nft(8): sets, maps, chains and rules. Resources [`firewall_rule`](firewall_rule.md) add rules to \
 its chains, so that each part of a manifest can open its own ports.
 
 kilter replaces a table as a whole, and all tables of a batch in one transaction: at no time is only a part of the \
-rules in effect. nft checks the whole text first. An invalid table changes nothing, and does not stop the others.
+rules in effect. nft checks the whole text first. If a table is invalid, its resource fails, and kilter replaces the others.
 
 A declared table belongs to kilter, which removes rules of others from it. Tables that are not declared, such as those \
 of Docker and fail2ban, stay as they are: declare no table that another program writes. A change of a table resets its \

@@ -42,7 +42,8 @@ resources:
     value: { max-size: 10m, max-file: '3' }
     merge: true
   structured[first registry]:
-    path: /etc/containers/registries.toml
+    path: /etc/containers/registries.conf
+    format: toml
     key: [registry, 0, insecure]
     value: false
 ```
@@ -79,7 +80,7 @@ static SCHEMA: LazyLock<TypeSchema> = LazyLock::new(|| {
             "Variant[String, Array[Variant[String, Integer], 1]]",
             Behaviour::Parameter,
             "Key of the value: `log-driver`. A list is a path: `[log-opts, max-size]`. A number is the index of an \
-             item of a list, from 0: `[registry, 0]`; the number of items adds one. A dot in a key is part of the key.",
+             item of a list, from 0: `[registry, 0]`. The number of items appends an item. A dot in a key is part of the key.",
         )
         .required()
         .attribute(

@@ -1,8 +1,7 @@
 //! A transaction that adds events.
 
-use std::collections::HashMap;
-
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rustc_hash::FxHashMap;
 
 use crate::error::HistoryError;
 use crate::event::{EventId, EventKind, NewEvent, ResourceKey, RunId};
@@ -30,7 +29,7 @@ pub struct HistoryBatch<'a> {
 /// Numbers of resources by type and title.
 #[derive(Default)]
 pub(crate) struct ResourceNumbers {
-    numbers: HashMap<String, i64>,
+    numbers: FxHashMap<String, i64>,
     /// Key of the last search.
     key: String,
 }

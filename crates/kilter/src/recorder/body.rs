@@ -131,11 +131,14 @@ impl Serialize for ChangeBody<'_> {
         }
         for (name, value) in [("old", &difference.is), ("new", &difference.should)] {
             match value {
+                Value::Undef => {}
                 Value::String(text) if text.len() <= MAX_TEXT => body.serialize_entry(name, text.as_str())?,
                 value => body.serialize_entry(name, &stored_value(value))?,
             }
         }
-        body.serialize_entry("corrective", &self.is_corrective)?;
+        if self.is_corrective {
+            body.serialize_entry("corrective", &true)?;
+        }
         if let Some(message) = &difference.message {
             body.serialize_entry("message", &cut(message))?;
         }

@@ -101,6 +101,8 @@ pub(crate) struct Recorder {
     prepared: Prepared,
     open: Option<OpenRun>,
     queue: Vec<QueuedEvent>,
+    /// Space in which the body of an event is written.
+    body: Vec<u8>,
     processes: RecordedProcesses,
     early_processes: EarlyProcesses,
     /// Resources without a success: their declarations are not in effect yet.
@@ -154,6 +156,7 @@ impl Recorder {
             prepared: prepared.clone(),
             open: None,
             queue: Vec::new(),
+            body: Vec::new(),
             processes: RecordedProcesses::default(),
             early_processes: session.early_processes.clone(),
             unsettled: FxHashSet::default(),
@@ -401,7 +404,7 @@ impl Recorder {
 
     fn queue(&mut self, kind: EventKind, reference: Option<&ResourceRef>, body: &impl Serialize) {
         let resource = reference.map(|one| (one.type_name.text().clone(), one.title.text().clone()));
-        let body = json_text(body);
+        let body = json_text(&mut self.body, body);
         self.queue.push(QueuedEvent { at: milliseconds(SystemTime::now()), kind, resource, body });
         if self.queue.len() >= MAX_QUEUED {
             self.flush();
@@ -480,9 +483,14 @@ impl Recorder {
     }
 }
 
-/// Returns the body of an event, without a tree in memory.
-fn json_text(body: &impl Serialize) -> String {
-    serde_json::to_string(body).unwrap_or_else(|error| json!({ "error": error.to_string() }).to_string())
+/// Returns the body of an event, without a tree in memory. It is written in `space`, so that the text has no spare
+/// capacity.
+fn json_text(space: &mut Vec<u8>, body: &impl Serialize) -> String {
+    space.clear();
+    match serde_json::to_writer(&mut *space, body) {
+        Ok(()) => String::from_utf8_lossy(space).into_owned(),
+        Err(error) => json!({ "error": error.to_string() }).to_string(),
+    }
 }
 
 /// Returns the key of a resource that the history knows already.

@@ -84,7 +84,7 @@ impl Recorder {
         }
         self.written(|batch, id, _, _| {
             if !created.is_empty() {
-                let body = json_text(&BTreeMap::from([("created", &created)]));
+                let body = json_text(&mut Vec::new(), &BTreeMap::from([("created", &created)]));
                 batch.add(id, &NewEvent { at, kind: EventKind::Before, resource: None, body: &body })?;
             }
             for (reference, state) in &saved {

@@ -55,7 +55,7 @@ fn edit_is_intentional_and_drift_is_corrective() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|change| (change["attribute"].as_str().unwrap(), change["corrective"].as_bool().unwrap()))
+        .map(|change| (change["attribute"].as_str().unwrap(), change["corrective"] == true))
         .collect();
     assert_eq!(changes, [("content", false), ("mode", true)]);
     assert_eq!((&last["changes"][1]["old"], &last["changes"][1]["new"]), (&"0600".into(), &"0644".into()));

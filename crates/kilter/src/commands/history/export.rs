@@ -75,7 +75,7 @@ fn rows(event: &HistoryEvent) -> String {
             event.run.0.to_string(),
             format!("{type_name}[{title}]"),
             text(&event.body["status"]),
-            text(&change["corrective"]),
+            if change.is_null() { String::new() } else { (change["corrective"] == true).to_string() },
             text(&change["attribute"]),
             text(&change["entry"]),
             text(&change["old"]),

@@ -29,6 +29,16 @@ pub(super) fn end(report: &Report, repairs: usize) -> Json {
     })
 }
 
+/// Returns the body of an event, without a tree in memory. It is written in `space`, so that the text has no spare
+/// capacity.
+pub(super) fn json_text(space: &mut Vec<u8>, body: &impl Serialize) -> String {
+    space.clear();
+    match serde_json::to_writer(&mut *space, body) {
+        Ok(()) => String::from_utf8_lossy(space).into_owned(),
+        Err(error) => json!({ "error": error.to_string() }).to_string(),
+    }
+}
+
 /// Result of a resource as the history stores it.
 pub(super) struct OutcomeBody<'a> {
     report: &'a ResourceReport,

@@ -7,19 +7,17 @@ mod body;
 mod declarations;
 mod observer;
 mod origin;
+mod owed;
 mod processes;
 mod released;
 mod states;
 mod unchanged;
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use ecow::{EcoString, eco_format};
-use kilter_history::{
-    EventKind, History, HistoryBatch, HistoryError, HistoryEvent, NewEvent, ResourceKey, Retention, RunId, Selection,
-};
+use kilter_history::{EventKind, History, HistoryBatch, HistoryError, NewEvent, ResourceKey, Retention, RunId};
 use kilter_model::ResourceRef;
 use kilter_provider::Level;
 use kilter_runtime::{Event, Mode, Prepared, Report, ResourceReport, SealingKey, StateDir, Status};
@@ -31,7 +29,7 @@ use crate::early_processes::EarlyProcesses;
 use crate::output;
 use crate::run_inputs::{ManifestLines, RunInputs};
 use crate::session::Session;
-use body::OutcomeBody;
+use body::{OutcomeBody, json_text};
 use declarations::Intents;
 pub(crate) use declarations::{CatalogDigests, names_digest};
 pub(crate) use observer::RecordedObserver;
@@ -457,39 +455,6 @@ impl Recorder {
         self.queue(EventKind::Outcome, Some(&report.reference), &outcome);
         self.queue_processes(report);
         is_corrective
-    }
-
-    /// Returns the last run before this one that changed a notifier of a resource.
-    fn owed_from(&self, refreshed: &ResourceRef) -> Option<RunId> {
-        let run = self.open.as_ref()?;
-        let graph = self.prepared.graph();
-        let vertex = graph.vertices().find(|vertex| self.prepared.resource(*vertex).reference == *refreshed)?;
-        let notifiers = graph.incoming(vertex).iter().map(|id| graph.edge(*id)).filter(|edge| edge.notify);
-        let last_change = |notifier: &ResourceRef| {
-            let mut last = None;
-            let mut look = |event: HistoryEvent| {
-                let is_change = matches!(event.body["status"].as_str(), Some("changed" | "refreshed"));
-                if event.kind == EventKind::Outcome && event.run < run.id && is_change {
-                    last = Some(event.run);
-                    return ControlFlow::Break(());
-                }
-                ControlFlow::Continue(())
-            };
-            let (type_name, title) = (notifier.type_name.as_str(), notifier.title.as_str());
-            run.history.timeline(type_name, title, &Selection::default(), &mut look).ok()?;
-            last
-        };
-        notifiers.filter_map(|edge| last_change(&self.prepared.resource(edge.from).reference)).max()
-    }
-}
-
-/// Returns the body of an event, without a tree in memory. It is written in `space`, so that the text has no spare
-/// capacity.
-fn json_text(space: &mut Vec<u8>, body: &impl Serialize) -> String {
-    space.clear();
-    match serde_json::to_writer(&mut *space, body) {
-        Ok(()) => String::from_utf8_lossy(space).into_owned(),
-        Err(error) => json!({ "error": error.to_string() }).to_string(),
     }
 }
 

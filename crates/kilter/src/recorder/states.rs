@@ -9,7 +9,8 @@ use kilter_model::Attributes;
 use kilter_runtime::{PendingChange, SavedState, SealingKey};
 use serde_json::json;
 
-use super::{OnFailure, Recorder, json_text, key, milliseconds};
+use super::body::json_text;
+use super::{OnFailure, Recorder, key, milliseconds};
 use crate::output;
 
 /// Maximum size in bytes of the state of one resource that is saved before a change.

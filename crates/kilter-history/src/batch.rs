@@ -44,7 +44,8 @@ impl ResourceNumbers {
 
     /// Adds the resource of the last search.
     fn add(&mut self, number: i64) {
-        self.numbers.insert(std::mem::take(&mut self.key), number);
+        // The copy has no spare capacity.
+        self.numbers.insert(self.key.clone(), number);
     }
 }
 

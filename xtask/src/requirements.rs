@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 55] = [
+const REQUIREMENTS: [Requirement; 57] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
     Requirement { program: "sqlite3", package: "sqlite3" },
@@ -80,6 +80,9 @@ const REQUIREMENTS: [Requirement; 55] = [
     Requirement { program: "podman", package: "podman" },
     Requirement { program: "crun", package: "crun" },
     Requirement { program: "busybox", package: "busybox-static" },
+    // Virtual machines.
+    Requirement { program: "virsh", package: "libvirt-clients" },
+    Requirement { program: "libvirtd", package: "libvirt-daemon" },
     // Other hosts, on the loopback interface.
     Requirement { program: "ssh", package: "openssh-client" },
     Requirement { program: "sshd", package: "openssh-server" },

@@ -11,7 +11,8 @@ use kilter_model::{Behaviour, Catalog, Poll, RelationKind, Resource, TypeSchema,
 /// Types that take whatever they are given.
 struct AnyTypes(Vec<TypeSchema>);
 
-const TYPES: [(&str, &str, &str); 23] = [
+const TYPES: [(&str, &str, &str); 24] = [
+    ("virt", "name", "ensure uri cpus boot memory disks cdroms networks"),
     ("nspawn", "name", "ensure"),
     ("augeas", "name", "lens incl changes"),
     ("container", "name", "ensure image command environment ports"),
@@ -138,6 +139,14 @@ fn mgmt_kinds_map_to_types() {
         ("docker:container", "state: removed, apiversion: ''", "container[x] {ensure: absent}"),
         ("nspawn", "", "nspawn[x] {ensure: running}"),
         ("nspawn", "state: stopped", "nspawn[x] {ensure: stopped}"),
+        ("virt", "", "virt[x] {ensure: running}"),
+        (
+            "virt",
+            "state: shutoff, uri: 'qemu:///session', cpus: 2, memory: 524288, boot: [hd], disk: [{source: /a.img, type: \
+             qcow2}, {source: /b.img}], cdrom: [{source: /c.iso, type: file}], network: [{name: default}]",
+            "virt[x] {ensure: stopped, uri: qemu:///session, cpus: 2, boot: [hd], memory: 512, disks: [{path: /a.img, \
+             format: qcow2}, /b.img], cdroms: [/c.iso], networks: [default]}",
+        ),
         ("docker:image", "state: exists", "image[x] {ensure: present}"),
         ("timer", "interval: 30", "timer[x] {interval: 30}"),
         ("password", "length: 8, saved: yes", "password[x] {length: 8, saved: true}"),
@@ -395,7 +404,7 @@ fn broken_graphs_report_expected_problems_with_places() {
         ("graph: g\nremote: ssh://x\n", &[("`remote` no longer has an effect", "2:1")]),
         ("graph: g\nresources: []\n", &[("a mapping of kinds", "2:12")]),
         ("graph: g\nresources:\n  fiel: []\n", &[("did you mean `file`?", "3:3")]),
-        ("graph: g\nresources:\n  virt:\n  - name: x\n", &[("kilter has no type for the kind `virt`", "3:3")]),
+        ("graph: g\nresources:\n  tar:\n  - name: x\n", &[("kilter has no type for the kind `tar`", "3:3")]),
         ("graph: g\nresources:\n  noop: {name: x}\n", &[("followed by a list", "3:9")]),
         ("graph: g\nresources:\n  noop:\n  - x\n", &[("a resource is a mapping", "4:5")]),
         ("graph: g\nresources:\n  noop:\n  - comment: x\n", &[("a `noop` needs a name", "4:5")]),
@@ -443,9 +452,9 @@ fn broken_graphs_report_expected_problems_with_places() {
             &[("nothing like `session`", "4:47")],
         ),
         (
-            "graph: g\nresources:\n  noop:\n  - {name: x}\n  virt:\n  - {name: y}\n\
-             edges:\n- {from: {kind: virt, name: y}, to: {kind: noop, name: x}}\n",
-            &[("kilter has no type for the kind `virt`", "5:3")],
+            "graph: g\nresources:\n  noop:\n  - {name: x}\n  tar:\n  - {name: y}\n\
+             edges:\n- {from: {kind: tar, name: y}, to: {kind: noop, name: x}}\n",
+            &[("kilter has no type for the kind `tar`", "5:3")],
         ),
         (
             "graph: g\nresources:\n  exec:\n  - {name: x, ifcmd: y, ifequals: [z]}\n",

@@ -62,6 +62,7 @@ mod value;
 mod value_text;
 mod values;
 mod vcsrepo;
+mod virt;
 
 use std::sync::Arc;
 
@@ -116,6 +117,7 @@ pub use timezone::TimezoneProvider;
 pub use user::UserProvider;
 pub use value::ValueProvider;
 pub use vcsrepo::{VcsrepoProvider, is_git_reference};
+pub use virt::VirtProvider;
 
 /// Returns the providers of all built-in types on this machine, which shares `world` with others.
 pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
@@ -184,6 +186,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         user,
         Arc::new(ValueProvider),
         Arc::new(VcsrepoProvider::sharing(accounts, System::real())),
+        Arc::new(VirtProvider::new(System::real())),
     ];
     // apt comes first on a machine that has several package managers.
     all.extend(managers);

@@ -91,6 +91,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("user"),
     of_type!("value"),
     of_type!("vcsrepo"),
+    of_type!("virt"),
 ];
 
 /// All commands, in the order of the manual.

@@ -5,7 +5,7 @@ use ecow::{EcoString, eco_format};
 use super::convert::{STATES, copy, word};
 use super::emit::{Lowered, Piece};
 use super::fields::{Fields, Shape};
-use super::{GraphReader, commands, containers, files, json_edits, timers, trees};
+use super::{GraphReader, commands, containers, files, json_edits, machines, timers, trees};
 use crate::diagnostic::Diagnostic;
 
 use Shape::{Any, Historical, Number, Text, Texts, Truth, Unsupported, Words};
@@ -22,7 +22,7 @@ pub(super) struct MgmtKind {
 }
 
 /// Kinds of mgmt without a type in kilter.
-pub(super) const LATER: [&str; 33] = [
+pub(super) const LATER: [&str; 32] = [
     "aws:ec2",
     "bmc:firmware",
     "bmc:power",
@@ -51,14 +51,13 @@ pub(super) const LATER: [&str; 33] = [
     "tar",
     "tftp:file",
     "tftp:server",
-    "virt",
     "virt:builder",
     "virt:network",
     "virt:network:host",
     "virt:network:range",
 ];
 
-static KINDS: [MgmtKind; 26] = [
+static KINDS: [MgmtKind; 27] = [
     MgmtKind { name: "augeas", type_name: "augeas", fields: trees::FIELDS, refreshes: false, lower: trees::lower },
     MgmtKind { name: "cron", type_name: "service", fields: timers::FIELDS, refreshes: true, lower: timers::lower },
     MgmtKind {
@@ -109,6 +108,7 @@ static KINDS: [MgmtKind; 26] = [
     MgmtKind { name: "timer", type_name: "timer", fields: &[("interval", Number)], refreshes: true, lower: same },
     MgmtKind { name: "user", type_name: "user", fields: USER, refreshes: false, lower: user },
     MgmtKind { name: "value", type_name: "value", fields: &[("any", Any)], refreshes: false, lower: same },
+    MgmtKind { name: "virt", type_name: "virt", fields: machines::VIRT, refreshes: false, lower: machines::virt },
 ];
 
 const EXEC: &[(&str, Shape)] = &[

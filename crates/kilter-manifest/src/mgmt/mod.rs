@@ -8,6 +8,7 @@
 //! - `convert`: conversions of fields that several kinds share;
 //! - `commands`: the kind `exec`;
 //! - `containers`: the kinds `docker:container` and `docker:image`;
+//! - `machines`: the kind `virt`;
 //! - `trees`: the kind `augeas`;
 //! - `timers`: the kind `cron`, a systemd timer;
 //! - `edges`: order of resources;
@@ -23,6 +24,7 @@ mod fields;
 mod files;
 mod json_edits;
 mod kinds;
+mod machines;
 mod terms;
 mod timers;
 mod trees;

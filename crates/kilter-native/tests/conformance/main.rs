@@ -22,6 +22,7 @@ mod system;
 mod tidy;
 mod tree;
 mod vcsrepo;
+mod virt;
 
 use kilter_devkit::conformance::Report;
 

@@ -41,7 +41,7 @@ const SHARED: [(&str, &[&str]); 11] = [
 ];
 
 /// Built-in types that Puppet does not have, or that Puppet's modules declare otherwise.
-const OWN: [&str; 33] = [
+const OWN: [&str; 34] = [
     "alternatives",
     "apt_repository",
     "archive",
@@ -75,6 +75,7 @@ const OWN: [&str; 33] = [
     "timezone",
     "value",
     "vcsrepo",
+    "virt",
 ];
 
 /// Shared types that are actions and no states.

@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 57] = [
+const REQUIREMENTS: [Requirement; 58] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
     Requirement { program: "sqlite3", package: "sqlite3" },
@@ -79,6 +79,7 @@ const REQUIREMENTS: [Requirement; 57] = [
     Requirement { program: "augtool", package: "augeas-tools" },
     Requirement { program: "podman", package: "podman" },
     Requirement { program: "crun", package: "crun" },
+    Requirement { program: "dockerd", package: "docker.io" },
     Requirement { program: "busybox", package: "busybox-static" },
     // Virtual machines.
     Requirement { program: "virsh", package: "libvirt-clients" },

@@ -131,6 +131,11 @@ fn containers_converge_and_are_held() {
 }
 
 #[test]
+fn containers_of_docker_converge_and_are_held() {
+    hold("docker");
+}
+
+#[test]
 fn guide_to_system_files_works() {
     hold("guide");
 }

@@ -50,7 +50,7 @@ impl ContainerProvider {
         ContainerProvider { engine: ContainerEngine::new(ContainerProgram::Podman, system) }
     }
 
-    /// Returns the states of containers, by two calls.
+    /// Returns the states of containers, by two calls, and a third one if containers share the network of others.
     fn states(&self, cx: &Context<'_>, wanted: &[Wanted<'_>]) -> Result<Vec<State>, EcoString> {
         let names: Vec<EcoString> = wanted.iter().map(|one| one.name.clone()).collect();
         let containers = self.engine.inspect(cx, "container", &names)?;
@@ -63,11 +63,17 @@ impl ContainerProvider {
         needed.sort_unstable();
         needed.dedup();
         let images = image::found(&self.engine, cx, &needed)?;
+        let mut owners: Vec<EcoString> =
+            containers.iter().filter_map(settings::network_owner).map(From::from).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        let owners = self.engine.inspect(cx, "container", &owners)?;
         let state = |one: &Wanted<'_>| {
             let Some(container) = named(&containers, one.name) else { return State::absent(one.name.clone()) };
             let image = |name: &str| images.iter().find(|(known, _)| known == name).map(|(_, image)| image);
             let declared = one.should.and_then(|should| image(should.text("image")?));
-            settings::state(one.name, container, image(&id_of(container, "/Image")), declared, one.should)
+            let image = image(&id_of(container, "/Image"));
+            settings::state(one.name, container, image, declared, &owners, one.should)
         };
         Ok(wanted.iter().map(state).collect())
     }

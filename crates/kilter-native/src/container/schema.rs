@@ -52,9 +52,8 @@ A refresh restarts a running container.
 **Automatic edges.** A container runs after its `image`, after the package of podman or docker, and after the files \
 and mounts that it uses as volumes. An absent container runs before its absent image.
 
-**Tests.** The tests run podman 4.3 of Debian 12: networks `none` and `host` only, without control groups. docker and \
-published ports of a running container were not run; the output of `docker inspect` in the tests is from docker's \
-manual.";
+**Tests.** The tests run docker 20.10 and podman 4.3 of Debian 12; podman with the networks `none` and `host` only, and \
+without control groups.";
 
 pub(super) fn schema() -> TypeSchema {
     let property = Behaviour::Property;

@@ -47,12 +47,19 @@ pub(super) fn name_of(container: &Json) -> &str {
     text(container, "/Name").trim_start_matches('/')
 }
 
-/// Returns the state of a container. `image` is the image that it was made from, if it still exists.
+/// Returns the identifier of the container whose network a container shares.
+pub(super) fn network_owner(container: &Json) -> Option<&str> {
+    text(container, "/HostConfig/NetworkMode").strip_prefix("container:")
+}
+
+/// Returns the state of a container. `image` is the image that it was made from, if it still exists. `owners` are the
+/// containers whose networks others share.
 pub(super) fn state(
     name: &EcoString,
     container: &Json,
     image: Option<&Json>,
     declared_image: Option<&Json>,
+    owners: &[Json],
     should: Option<&Attributes>,
 ) -> State {
     let mut attributes = Attributes::with_capacity(13);
@@ -69,7 +76,7 @@ pub(super) fn state(
     attributes.push("restart", restart(container));
     let (labels, options) = labels(container, image);
     attributes.push("labels", labels);
-    attributes.push("network", network(container));
+    attributes.push("network", network(container, owners));
     attributes.push("options", options);
     attributes.push("image_id", id_of(container, "/Image"));
     if let Some(declared) = declared_image {
@@ -244,7 +251,13 @@ fn labels(container: &Json, image: Option<&Json>) -> (Value, Value) {
 }
 
 /// Returns the network of a container. `bridge` is the default network.
-fn network(container: &Json) -> EcoString {
+fn network(container: &Json, owners: &[Json]) -> EcoString {
+    // An owner that was created again is another container than the one whose network is shared.
+    if let Some(id) = network_owner(container)
+        && let Some(owner) = owners.iter().find(|owner| text(owner, "/Id") == id)
+    {
+        return eco_format!("container:{}", name_of(owner));
+    }
     match text(container, "/HostConfig/NetworkMode") {
         "" | "default" | "bridge" => {
             let networks = container.pointer("/NetworkSettings/Networks").and_then(Json::as_object);

@@ -54,7 +54,7 @@ fn settings_of_the_image_are_left_out() {
     let container = serde_json::from_str(DOCKER).unwrap();
     let image =
         serde_json::json!({"Id": "sha256:aa", "Config": {"Cmd": ["nginx"], "Env": ["A=1"], "Labels": {"of": "image"}}});
-    let found = state(&"web".into(), &container, Some(&image), None, None);
+    let found = state(&"web".into(), &container, Some(&image), None, &[], None);
     let shown: Vec<String> =
         found.attributes.iter().map(|(name, value)| format!("{}={value}", name.as_str())).collect();
     assert_eq!(
@@ -93,7 +93,7 @@ fn secrets_are_no_arguments() {
 #[test]
 fn undeclared_settings_stay() {
     let container = serde_json::from_str(DOCKER).unwrap();
-    let is = state(&"web".into(), &container, None, None, None);
+    let is = state(&"web".into(), &container, None, None, &[], None);
     let should = Attributes::from_iter([("ports", Value::strings(["9090:80"])), ("volumes", Value::strings([""; 0]))]);
     assert_eq!(differing(&is, &should), ["ports", "volumes"]);
     let made = creation(ContainerProgram::Docker, "web", &is, &should).unwrap();

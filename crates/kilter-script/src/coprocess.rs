@@ -23,6 +23,7 @@ use crate::confined::{ConfinementPolicy, ConfinementReporter, Confining};
 use crate::convention::size::MemoryBudget;
 use crate::convention::{beginning, message_text};
 use crate::exchange::{ScriptCall, cancel};
+use crate::json::UNREACHABLE;
 use crate::metadata::TransportMetadata;
 use crate::script_environment::ScriptEnvironment;
 use crate::secrets::written;
@@ -36,9 +37,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time in which the process ends after the end of its input.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Kind of an error after which another attempt may succeed.
-const UNREACHABLE: &str = "unreachable";
 
 /// A transport that is a program.
 pub struct ScriptTransport {

@@ -103,6 +103,9 @@ fn named<'j>(entry: &'j Json, list: &str, at: usize) -> Result<(&'j Map<String, 
     }
 }
 
+/// Kind of an error of a device that does not answer. A transport retries a connection after it.
+pub(crate) const UNREACHABLE: &str = "unreachable";
+
 /// Parses an error: `{"message": …, "kind": …}`. A message may be a list of lines.
 fn parse_error(error: &Json, place: &str) -> Result<RecordError, ProtocolError> {
     let Json::Object(error) = error else { return Err(expected(place, "an object with `message` and `kind`", error)) };
@@ -116,8 +119,9 @@ fn parse_error(error: &Json, place: &str) -> Result<RecordError, ProtocolError> 
     };
     let kind = match error.get("kind") {
         None | Some(Json::Null) => ErrorKind::Failed,
+        Some(Json::String(word)) if word == UNREACHABLE => ErrorKind::Failed,
         Some(Json::String(word)) => ErrorKind::from_word(word).unwrap_or_else(|| {
-            message.push_str(&eco_format!(" (of the kind `{word}`, which there is not)"));
+            message.push_str(&eco_format!(" (of the unknown kind `{word}`)"));
             ErrorKind::Failed
         }),
         Some(other) => return Err(expected(&eco_format!("{place}.kind"), "unknown, forbidden or failed", other)),

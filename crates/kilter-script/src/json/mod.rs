@@ -8,6 +8,7 @@ pub(crate) mod watch;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use decode::UNREACHABLE;
 use kilter_process::{Invocation, Output};
 
 use crate::convention::size::MemoryBudget;

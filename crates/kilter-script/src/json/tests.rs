@@ -111,10 +111,11 @@ fn malformed_reply_is_reported_with_place() {
     for (reply, told) in [
         (r#"{"error":{"message":"denied","kind":"failed"}}"#, "denied".to_owned()),
         (r#"{"error":{"message":"denied","kind":"forbidden"},"resources":[]}"#, "forbidden: denied".to_owned()),
+        (r#"{"error":{"message":"away","kind":"unreachable"}}"#, "away".to_owned()),
         (r#"{"error":{"kind":"failed"}}"#, "it failed without a reason".to_owned()),
         (r#"{"error":{"message":"no kind"}}"#, "no kind".to_owned()),
         (r#"{"error":{"message":["in parts","more stuff"],"kind":"failed"}}"#, "in parts\nmore stuff".to_owned()),
-        (r#"{"error":{"message":"m","kind":"odd"}}"#, "m (of the kind `odd`, which there is not)".to_owned()),
+        (r#"{"error":{"message":"m","kind":"odd"}}"#, "m (of the unknown kind `odd`)".to_owned()),
         (r#"{"error":"text"}"#, odd("error: an object with `message` and `kind` is expected, not a text")),
         (r#"{"error":null}"#, odd("error: an object with `message` and `kind` is expected, not null")),
         (r#"{"error":{"message":5}}"#, odd("error.message: a text is expected, not a number")),

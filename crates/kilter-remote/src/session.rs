@@ -3,7 +3,6 @@
 mod opening;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kilter_process::{Coprocess, CoprocessEvent, Output, SpawnError, Stream, WriteError};
@@ -78,25 +77,26 @@ pub struct RemoteSession {
 }
 
 impl RemoteSession {
-    /// Executes a command. `output` gets its output as it arrives.
+    /// Executes a command. `output` gets its output as it arrives. The command ends after its step in flight as soon as
+    /// `is_cancelled` returns true, which kilter calls several times per second.
     ///
     /// # Errors
     /// If the connection is lost, or the time is over. The command then ends on the host after its step in flight.
     pub fn call(
         &mut self,
         call: &RemoteCall,
-        interrupted: &AtomicBool,
+        is_cancelled: &dyn Fn() -> bool,
         output: &mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Finished, LinkError> {
         for (name, content) in &call.files {
-            self.announce(&json!({ "file": name, "size": content.len() }), content, interrupted)?;
+            self.announce(&json!({ "file": name, "size": content.len() }), content, is_cancelled)?;
         }
         if !call.stdin.is_empty() {
-            self.announce(&json!({ "stdin": true, "size": call.stdin.len() }), &call.stdin, interrupted)?;
+            self.announce(&json!({ "stdin": true, "size": call.stdin.len() }), &call.stdin, is_cancelled)?;
         }
-        self.message(&json!({ "call": call.args, "returns": call.returns }), interrupted)?;
+        self.message(&json!({ "call": call.args, "returns": call.returns }), is_cancelled)?;
         let mut finished = Finished::default();
-        let mut is_cancelled = false;
+        let mut has_sent_cancel = false;
         let mut alive = Instant::now();
         let until = call.timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -136,13 +136,13 @@ impl RemoteSession {
             {
                 return Err(LinkError::timed_out(timeout));
             }
-            if interrupted.load(Ordering::Acquire) && !is_cancelled {
-                is_cancelled = true;
-                self.message(&json!({ "cancel": true }), interrupted)?;
+            if !has_sent_cancel && is_cancelled() {
+                has_sent_cancel = true;
+                self.message(&json!({ "cancel": true }), is_cancelled)?;
             }
             if alive.elapsed() >= ALIVE {
                 alive = Instant::now();
-                frame::write(&mut Sender(self, interrupted), FrameKind::Alive, &[])?;
+                frame::write(&mut Sender(self, is_cancelled), FrameKind::Alive, &[])?;
             }
             self.receive(TICK);
         }
@@ -161,18 +161,18 @@ impl RemoteSession {
         LinkError(message["error"].as_str().unwrap_or("an unknown message").to_owned())
     }
 
-    fn announce(&mut self, message: &Json, content: &[u8], interrupted: &AtomicBool) -> Result<(), LinkError> {
-        self.message(message, interrupted)?;
-        Ok(frame::write(&mut Sender(self, interrupted), FrameKind::Content, content)?)
+    fn announce(&mut self, message: &Json, content: &[u8], is_cancelled: &dyn Fn() -> bool) -> Result<(), LinkError> {
+        self.message(message, is_cancelled)?;
+        Ok(frame::write(&mut Sender(self, is_cancelled), FrameKind::Content, content)?)
     }
 
-    fn message(&mut self, message: &Json, interrupted: &AtomicBool) -> Result<(), LinkError> {
-        Ok(frame::write_message(&mut Sender(self, interrupted), message)?)
+    fn message(&mut self, message: &Json, is_cancelled: &dyn Fn() -> bool) -> Result<(), LinkError> {
+        Ok(frame::write_message(&mut Sender(self, is_cancelled), message)?)
     }
 
     /// Writes to the host.
-    fn send(&mut self, bytes: &[u8], until: Option<Instant>, interrupted: &AtomicBool) -> io::Result<()> {
-        let written = self.child.write(bytes, until, &|| interrupted.load(Ordering::Acquire));
+    fn send(&mut self, bytes: &[u8], until: Option<Instant>, is_cancelled: &dyn Fn() -> bool) -> io::Result<()> {
+        let written = self.child.write(bytes, until, is_cancelled);
         written.map_err(|error| match error {
             WriteError::Io(error) => error,
             other => io::Error::other(other.to_string()),
@@ -221,8 +221,8 @@ fn returned(message: &Json, requested: &[String]) -> Option<String> {
     requested.iter().find(|requested| *requested == name).cloned()
 }
 
-/// Writer to a host. An interruption ends a write that the host does not take.
-struct Sender<'a>(&'a mut RemoteSession, &'a AtomicBool);
+/// Writer to a host. A cancellation ends a write that the host does not take.
+struct Sender<'a>(&'a mut RemoteSession, &'a dyn Fn() -> bool);
 
 impl io::Write for Sender<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

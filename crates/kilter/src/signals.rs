@@ -117,6 +117,11 @@ pub(crate) fn raised() -> &'static AtomicBool {
     &RAISED
 }
 
+/// Returns true if a signal has arrived.
+pub(crate) fn is_raised() -> bool {
+    RAISED.load(Ordering::Acquire)
+}
+
 /// Ends the programs of manifests, as a signal does, because their output is no longer needed.
 pub(crate) fn end_programs() {
     RAISED.store(true, Ordering::Release);

@@ -1,7 +1,6 @@
 //! Opening of a session: the login, the script, and the program.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kilter_process::{Capture, Coprocess, Environment, Invocation};
@@ -87,7 +86,7 @@ impl OpenError {
 }
 
 /// Settings of a session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Settings<'a> {
     /// The programs for hosts.
     pub programs: &'a Programs,
@@ -99,8 +98,8 @@ pub struct Settings<'a> {
     pub keeps_cache: bool,
     /// True for a connection of its own, even if `ssh` shares one.
     pub is_fresh: bool,
-    /// Flag of an interruption.
-    pub interrupted: &'a AtomicBool,
+    /// Returns true if the opening is to end, without a session.
+    pub is_cancelled: &'a dyn Fn() -> bool,
 }
 
 impl RemoteSession {
@@ -150,15 +149,15 @@ impl RemoteSession {
         let until = Instant::now() + TRANSFER;
         let lost = |error: LinkError| OpenError::Scripts(error.to_string());
         let search = json!({ "scripts": scripts.digest, "directories": scripts.directories });
-        self.message(&search, settings.interrupted).map_err(lost)?;
+        self.message(&search, settings.is_cancelled).map_err(lost)?;
         if self.has_scripts(settings, until)? {
             return Ok(());
         }
         for file in &scripts.files {
             let message = json!({ "script": file.path, "executable": file.is_executable, "size": file.content.len() });
-            self.announce(&message, &file.content, settings.interrupted).map_err(lost)?;
+            self.announce(&message, &file.content, settings.is_cancelled).map_err(lost)?;
         }
-        self.message(&json!({ "scripts": scripts.digest }), settings.interrupted).map_err(lost)?;
+        self.message(&json!({ "scripts": scripts.digest }), settings.is_cancelled).map_err(lost)?;
         self.has_scripts(settings, until).map(drop)
     }
 
@@ -234,7 +233,7 @@ impl RemoteSession {
             return Err(refuse("the password is wrong"));
         }
         let line = format!("{}\n", password.text());
-        self.send(line.as_bytes(), Some(until), settings.interrupted).map_err(|error| refuse(&error.to_string()))
+        self.send(line.as_bytes(), Some(until), settings.is_cancelled).map_err(|error| refuse(&error.to_string()))
     }
 
     /// Brings the program to the host if it is missing, and waits for its greeting.
@@ -257,7 +256,7 @@ impl RemoteSession {
             return Err(refuse("kilter is for Linux".to_owned()));
         }
         let other = settings.programs.of(&found.machine).map_err(refuse)?;
-        let _ = self.send(stub::choose(other.digest()).as_bytes(), Some(until), settings.interrupted);
+        let _ = self.send(stub::choose(other.digest()).as_bytes(), Some(until), settings.is_cancelled);
         // The script becomes a cached program, which greets, or prints its first line again.
         let mut found = HostReport { cached: Cached::Yes, ..found.clone() };
         while self.received.is_empty() && self.ended.is_none() {
@@ -294,7 +293,7 @@ impl RemoteSession {
             }
         };
         // A host that fails ends the transfer: its reason follows.
-        let mut send = |bytes: &[u8]| self.send(bytes, Some(until), settings.interrupted);
+        let mut send = |bytes: &[u8]| self.send(bytes, Some(until), settings.is_cancelled);
         let _ = send(line.as_bytes()).and_then(|()| send(&content));
         let frame = loop {
             let is_failed = self.received.first() == Some(&b'k') && self.marked_line(marker).is_some();
@@ -328,7 +327,7 @@ impl RemoteSession {
 
     /// Waits for bytes, within the time of the attempt.
     fn receive_until(&mut self, until: Instant, settings: &Settings<'_>) -> Result<(), OpenError> {
-        if settings.interrupted.load(Ordering::Acquire) {
+        if (settings.is_cancelled)() {
             return Err(OpenError::Interrupted);
         }
         if Instant::now() >= until {

@@ -81,6 +81,8 @@ impl DeviceUse {
     pub(crate) fn of(command: &Command) -> DeviceUse {
         match command {
             Command::Apply(_) | Command::Plan(_) | Command::Check(_) | Command::Undo(_) => DeviceUse::Connected,
+            // A run is repeated applies.
+            Command::Run(_) => DeviceUse::Connected,
             Command::Facts(_) | Command::Get(_) | Command::Set(_) | Command::Types(_) => DeviceUse::Connected,
             Command::History(_) | Command::Blame(_) => DeviceUse::Stored,
             _ => DeviceUse::Unsupported,

@@ -1,9 +1,10 @@
 //! Compilation for another host.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use kilter_manifest::render_warnings;
-use kilter_model::{Hash, Resource, to_json};
+use kilter_model::{Hash, Poll, Resource, to_json};
 use kilter_provider::Registry;
 use serde_json::{Map, Value as Json};
 
@@ -19,13 +20,15 @@ use crate::{facts, output, plan_file};
 pub(crate) struct ForHost {
     /// Texts, facts, variables and secrets, with which the host compiles the manifests again.
     pub(crate) received: Received,
+    /// Shortest interval of the checks of a resource (`poll`), if any has one.
+    pub(crate) poll: Option<Duration>,
     /// Declared attributes of each resource, without secrets.
     pub(crate) declared: HashMap<String, Map<String, Json>>,
 }
 
 /// Compiles manifests for another host, with the facts that it has reported and its variables in the inventory. Returns
-/// what the host needs to compile them again: texts, facts, variables and secrets. kilter prepares nothing on this
-/// machine.
+/// what the host needs to compile them again: texts, facts, variables and secrets. `noted` gets the files that are read.
+/// kilter prepares nothing on this machine.
 ///
 /// # Errors
 /// If there is any problem; reported.
@@ -35,10 +38,10 @@ pub(crate) fn for_host(
     facts: Hash,
     vars: &Hash,
     registry: &Registry,
+    noted: &InputFiles,
 ) -> Result<ForHost, Exit> {
-    let noted = InputFiles::default();
     let facts = facts::of_host(session, facts);
-    let includes = LiveIncludes::for_host(session, &args.manifests, &noted);
+    let includes = LiveIncludes::for_host(session, &args.manifests, noted);
     let secrets = KeptSecrets::default();
     let compile = |texts: Texts<'_>| {
         // The last value of a variable counts: that of the command line.
@@ -54,13 +57,19 @@ pub(crate) fn for_host(
         if !warnings.is_empty() {
             output::line(render_warnings(&warnings, &sources, true).trim_end());
         }
-        let resources = compiled.catalog.resources.iter();
-        let declared = resources.map(|resource| (resource.reference.to_string(), attributes(resource))).collect();
+        let resources = &compiled.catalog.resources;
+        let poll = resources.iter().filter_map(|resource| match resource.meta()?.poll {
+            Poll::Every(seconds) => Some(Duration::from_secs(seconds.into())),
+            Poll::Watched | Poll::Once => None,
+        });
+        let poll = poll.min();
+        let declared =
+            resources.iter().map(|resource| (resource.reference.to_string(), attributes(resource))).collect();
         let Texts { given, origin, vars, facts, includes, .. } = texts;
         let (includes, facts) = (includes.taken(), facts.taken());
         let machine = format!("{}:", session.host());
         let inputs = plan_file::inputs_of(&given, &origin, &includes, &facts, &vars, &machine);
-        Ok(ForHost { received: Received::of(&inputs, secrets.take()), declared })
+        Ok(ForHost { received: Received::of(&inputs, secrets.take()), poll, declared })
     };
     manifests_with(session, args, &facts, includes, ManifestKind::FileOrPipe, compile).map(|(made, _)| made)
 }

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::style::{FAILED, styled};
 use crate::target_results::{self, TargetResult};
 use crate::visible::visible;
-use crate::{foreign, output};
+use crate::{foreign, output, signals};
 
 /// Runs the command.
 pub(super) fn run(cli: &Cli, words: Vec<String>) -> Exit {
@@ -31,7 +31,7 @@ pub(super) fn run(cli: &Cli, words: Vec<String>) -> Exit {
         _ => several(&hosts, &call, target_results::is_json(&cli.command)),
     };
     hosts.close();
-    crate::signals::exit().unwrap_or(exit)
+    signals::exit().unwrap_or(exit)
 }
 
 /// Executes the command on one host, as if it was this machine.
@@ -86,34 +86,64 @@ fn several_streaming(hosts: &Hosts, call: &RemoteCall) -> Exit {
     target_results::exit(&answers.iter().map(HostAnswer::code).collect::<Vec<u8>>())
 }
 
-/// Executes a command on a host, and shows its output. If there are several hosts, each line starts with the name of the
+/// Executes a command on a host, and shows its output. If there are several hosts, each line starts with the name of its
 /// host.
-pub(super) fn streaming(hosts: &Hosts, host: usize, call: &RemoteCall) -> HostAnswer {
-    let answer = |finished: Result<Finished, HostAnswer>| match finished {
-        Ok(finished) => HostAnswer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() },
-        Err(answer) => answer,
-    };
-    if hosts.len() == 1 {
-        return answer(hosts.call_streaming(host, call, &mut foreign::write));
+fn streaming(hosts: &Hosts, host: usize, call: &RemoteCall) -> HostAnswer {
+    match hosts.len() {
+        1 => answer(hosts.call_streaming(host, call, &mut foreign::write)),
+        _ => by_line(hosts, host, call, &signals::is_raised, &|_| false),
     }
-    let print = |stream: Stream, line: &[u8]| {
-        foreign::write(stream, &[format!("{}: ", hosts.name(host)).as_bytes(), line].concat());
+}
+
+/// Executes a command on a host until `is_cancelled` returns true, and shows the lines of its output that are not hidden.
+/// If there are several hosts, each line starts with the name of its host.
+pub(super) fn by_line(
+    hosts: &Hosts,
+    host: usize,
+    call: &RemoteCall,
+    is_cancelled: &dyn Fn() -> bool,
+    is_hidden: &dyn Fn(&str) -> bool,
+) -> HostAnswer {
+    let show = |stream: Stream, line: &[u8]| {
+        let text = String::from_utf8_lossy(line);
+        if !is_hidden(anstream::adapter::strip_str(&text).to_string().trim_end()) {
+            show_line(hosts, host, stream, line);
+        }
     };
     let mut pending = [Vec::new(), Vec::new()];
-    let finished = hosts.call_streaming(host, call, &mut |stream, bytes| {
+    let finished = hosts.call_until(host, call, is_cancelled, &mut |stream, bytes| {
         let pending = &mut pending[usize::from(stream != Stream::Stdout)];
         keep(pending, bytes);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
-            print(stream, &line);
+            show(stream, &line);
         }
     });
     for (stream, rest) in [Stream::Stdout, Stream::Stderr].into_iter().zip(pending) {
         if !rest.is_empty() {
-            print(stream, &[rest.as_slice(), b"\n"].concat());
+            show(stream, &[rest.as_slice(), b"\n"].concat());
         }
     }
     answer(finished)
+}
+
+fn answer(finished: Result<Finished, HostAnswer>) -> HostAnswer {
+    match finished {
+        Ok(finished) => HostAnswer::Finished { finished, stdout: Vec::new(), stderr: Vec::new() },
+        Err(answer) => answer,
+    }
+}
+
+/// Shows the output of a command. If there are several hosts, each line starts with the name of the host.
+pub(super) fn show_lines(hosts: &Hosts, host: usize, stream: Stream, output: &[u8]) {
+    output.split_inclusive(|byte| *byte == b'\n').for_each(|line| show_line(hosts, host, stream, line));
+}
+
+fn show_line(hosts: &Hosts, host: usize, stream: Stream, line: &[u8]) {
+    match hosts.len() {
+        1 => foreign::write(stream, line),
+        _ => foreign::write(stream, &[format!("{}: ", hosts.name(host)).as_bytes(), line].concat()),
+    }
 }
 
 /// Returns an answer without a result as a member of the document.

@@ -160,7 +160,7 @@ impl HostApply<'_> {
         let call = RemoteCall { args, ..RemoteCall::default() };
         while !is_over.load(Ordering::Acquire) && signals::exit().is_none() {
             if let Some(Ok(mut connection)) = self.hosts.open_fresh(host) {
-                let confirmed = connection.call(&call, signals::raised(), &mut |_, _| {});
+                let confirmed = connection.call(&call, &signals::is_raised, &mut |_, _| {});
                 connection.close();
                 if confirmed.is_ok_and(|finished| finished.code == 0) {
                     return;

@@ -111,6 +111,11 @@ impl Hosts {
         }
     }
 
+    /// Returns true if a target is a device.
+    pub(super) fn is_device(&self, at: usize) -> bool {
+        matches!(self.targets[at], HostTarget::Device(_))
+    }
+
     /// Returns the positions of all hosts.
     pub(super) fn all(&self) -> Vec<usize> {
         (0..self.len()).collect()
@@ -144,6 +149,21 @@ impl Hosts {
         call: &RemoteCall,
         output: &mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Finished, HostAnswer> {
+        self.call_until(host, call, &signals::is_raised, output)
+    }
+
+    /// Executes a command on a host as [`Hosts::call_streaming`] does, until `is_cancelled` returns true. A command on a
+    /// device ends only by a signal.
+    ///
+    /// # Errors
+    /// The answer without a result.
+    pub(super) fn call_until(
+        &self,
+        host: usize,
+        call: &RemoteCall,
+        is_cancelled: &dyn Fn() -> bool,
+        output: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Finished, HostAnswer> {
         let host = match &self.targets[host] {
             HostTarget::Host(host) => host,
             HostTarget::Device(device) => return device.call(call, output),
@@ -153,10 +173,14 @@ impl Hosts {
             Some(connection) => connection,
             None => self.open(&host.destination, false).map_err(HostAnswer::Unreachable)?,
         };
-        let finished = connection.call(call, signals::raised(), output);
+        let finished = connection.call(call, is_cancelled, output);
         match finished {
             Ok(finished) => {
-                *session = Some(connection);
+                // A cancelled session takes no further command.
+                match is_cancelled() {
+                    true => connection.close(),
+                    false => *session = Some(connection),
+                }
                 Ok(finished)
             }
             Err(error) => Err(HostAnswer::Lost { error, stderr: Vec::new() }),
@@ -206,7 +230,7 @@ impl Hosts {
             timeout: self.args.connect_timeout,
             keeps_cache: !self.args.no_cache,
             is_fresh,
-            interrupted: signals::raised(),
+            is_cancelled: &signals::is_raised,
         };
         RemoteSession::open(destination, &settings)
     }

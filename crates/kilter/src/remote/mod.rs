@@ -159,7 +159,7 @@ fn refuse_on_device(cli: &Cli, name: &str) -> Result<(), Exit> {
     if DeviceUse::of(&cli.command) == DeviceUse::Unsupported {
         let message = format!("this command does not work on the device {name}");
         let hints = [
-            "a device supports plan, apply, check, get, set, types, facts, history, blame and undo".to_owned(),
+            "a device supports plan, apply, run, check, get, set, types, facts, history, blame and undo".to_owned(),
             format!("`!{name}` leaves it out, such as --on 'all,!{name}'"),
         ];
         return Err(output::fail_with(message, hints));

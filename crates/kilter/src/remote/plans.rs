@@ -15,7 +15,7 @@ use super::forward;
 use super::hosts::{HostAnswer, Hosts};
 use crate::cli::ManifestArgs;
 use crate::foreign;
-use crate::load::{self, ForHost, Received};
+use crate::load::{self, ForHost, InputFiles};
 use crate::output::{self, BufferedLines};
 use crate::session::Session;
 use crate::style::{FAILED, NAME, styled};
@@ -94,18 +94,9 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns the manifests for a host, compiled with its facts.
-    ///
-    /// # Errors
-    /// The failure, or the missing answer.
-    pub(super) fn received(&self, host: usize) -> Result<Received, NoPlan> {
-        let facts = self.facts(host)?;
-        self.compile(host, facts).map(|(made, _)| made.received)
-    }
-
     fn plan(&self, host: usize) -> Result<HostPlan, NoPlan> {
         let facts = self.facts(host)?;
-        let (ForHost { received, mut declared }, reported) = self.compile(host, facts)?;
+        let (ForHost { received, mut declared, .. }, reported) = self.compile(host, facts, &InputFiles::default())?;
         let mut args = self.options.to_vec();
         args.extend(["plan", "--received", "-", "--output", PLAN].map(str::to_owned));
         let call = RemoteCall {
@@ -131,7 +122,10 @@ impl Planner<'_> {
     }
 
     /// Returns the facts of a host, with its place in the inventory.
-    fn facts(&self, host: usize) -> Result<Hash, NoPlan> {
+    ///
+    /// # Errors
+    /// The failure, or the missing answer.
+    pub(super) fn facts(&self, host: usize) -> Result<Hash, NoPlan> {
         let mut facts = self.hosts.facts(host).map_err(|answer| match answer {
             HostAnswer::Finished { finished, stderr, .. } => NoPlan::Failed(failure(finished.code, b"", &stderr)),
             answer => NoPlan::NoAnswer(answer),
@@ -149,10 +143,20 @@ impl Planner<'_> {
         }
     }
 
-    /// Compiles the manifests with the facts of a host. Returns also the lines that it has reported.
-    fn compile(&self, host: usize, facts: Hash) -> Result<(ForHost, Vec<String>), NoPlan> {
+    /// Compiles the manifests with the facts of a host. Returns also the lines that it has reported. `noted` gets the
+    /// files that are read.
+    ///
+    /// # Errors
+    /// The problems of the manifests.
+    pub(super) fn compile(
+        &self,
+        host: usize,
+        facts: Hash,
+        noted: &InputFiles,
+    ) -> Result<(ForHost, Vec<String>), NoPlan> {
         let vars = &self.targets[host].vars;
-        let (made, lines) = output::buffered(|| load::for_host(self.session, self.input, facts, vars, self.registry));
+        let (made, lines) =
+            output::buffered(|| load::for_host(self.session, self.input, facts, vars, self.registry, noted));
         match made {
             Ok(made) => {
                 lines.lines.iter().for_each(output::line);

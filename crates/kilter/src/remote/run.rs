@@ -1,13 +1,23 @@
-//! `run` on other hosts: holds them as long as this command runs.
+//! `run` on other hosts and on devices: holds them as long as this command runs.
+
+mod device;
+mod edits;
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use kilter_remote::RemoteCall;
 
-use super::hosts::HostAnswer;
+use super::hosts::{HostAnswer, Hosts};
 use super::plans::{self, NoPlan, Planner};
 use super::{apply, forward};
 use crate::cli::{Cli, ReportFormat, RunArgs};
 use crate::exit::Exit;
-use crate::{output, providers, target_results};
+use crate::{output, providers, signals, target_results};
+use edits::HeldManifests;
+
+/// Line of a run that was interrupted.
+const INTERRUPTED: &str = "interrupted";
 
 /// Runs the command.
 pub(super) fn run(cli: &Cli, args: &RunArgs, words: &[String]) -> Exit {
@@ -28,40 +38,100 @@ pub(super) fn run(cli: &Cli, args: &RunArgs, words: &[String]) -> Exit {
                 [format!("give --parallel {count}")],
             ));
         }
+        refuse_for_devices(hosts, args)?;
         plans::manifests(&args.input).map_err(output::fail)?;
         let registry = providers::registry_with(session, None)?;
         let options = apply::host_options(cli, words);
         let planner = Planner { hosts, targets, session, input: &args.input, registry: &registry, options: &options };
-        let answers = hosts.each(&hosts.all(), |host| {
-            let stdin = planner.received(host)?.text().into_bytes();
-            let call = RemoteCall { args: host_args(args, &options), stdin, ..RemoteCall::default() };
-            Ok(forward::streaming(hosts, host, &call))
-        });
-        let code = |(host, answer): (usize, Result<HostAnswer, NoPlan>)| {
-            let answer = match answer {
-                Err(NoPlan::Failed(lines)) => {
-                    plans::show_failed(hosts.name(host), &lines.lines.join("\n"));
-                    return Exit::Failed.code();
-                }
-                Ok(answer) | Err(NoPlan::NoAnswer(answer)) => answer,
-            };
-            forward::report(hosts.name(host), &answer);
-            answer.code()
-        };
-        Ok(target_results::exit(&answers.into_iter().enumerate().map(code).collect::<Vec<u8>>()))
+        let end = args.max_runtime.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let run = RemoteRun { planner: &planner, args, end, reported: Mutex::default() };
+        Ok(target_results::exit(&hosts.each(&hosts.all(), |host| run.hold(host))))
     })
 }
 
-/// Returns the words of the command on a host.
-fn host_args(args: &RunArgs, options: &[String]) -> Vec<String> {
-    let mut words = options.to_vec();
-    words.extend(["run", "--received", "-"].map(str::to_owned));
-    words.extend(args.noop.then(|| "--noop".to_owned()));
-    words.extend(args.converged_timeout.map(|seconds| format!("--converged-timeout={seconds}")));
-    words.extend(args.converged_exit.then(|| "--converged-exit".to_owned()));
-    words.extend(args.max_runtime.map(|seconds| format!("--max-runtime={seconds}")));
-    words.extend(args.no_flush.then(|| "--no-flush".to_owned()));
-    words.extend(args.jobs.given().map(|jobs| format!("--jobs={jobs}")));
-    words.extend((args.format == ReportFormat::Json).then(|| "--format=json".to_owned()));
-    words
+/// Refuses options that need a run on the target.
+fn refuse_for_devices(hosts: &Hosts, args: &RunArgs) -> Result<(), Exit> {
+    let Some(device) = hosts.all().into_iter().find(|host| hosts.is_device(*host)) else { return Ok(()) };
+    let refused = [
+        (args.converged_timeout.is_some(), "--converged-timeout"),
+        (args.converged_exit, "--converged-exit"),
+        (args.format == ReportFormat::Json, "--format json"),
+    ];
+    match refused.iter().find(|(is_given, _)| *is_given) {
+        Some((_, option)) => {
+            let message = format!("{option} does not work on the device {}: it reports no events", hosts.name(device));
+            Err(output::fail_with(message, ["`kilter --on NAME apply` checks a device once, also with --format json"]))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A run on several targets.
+struct RemoteRun<'a> {
+    planner: &'a Planner<'a>,
+    args: &'a RunArgs,
+    /// Time at which the run ends, if it is limited.
+    end: Option<Instant>,
+    /// Problems of the manifests that were reported last. Several targets usually have the same.
+    reported: Mutex<Vec<String>>,
+}
+
+impl RemoteRun<'_> {
+    /// Holds a target until the end, over all edits. Returns the exit code for it.
+    fn hold(&self, host: usize) -> u8 {
+        let held = match HeldManifests::first(self, host) {
+            Ok(held) => held,
+            Err(NoPlan::Failed(lines)) => {
+                plans::show_failed(self.name(host), &lines.lines.join("\n"));
+                return Exit::Failed.code();
+            }
+            Err(NoPlan::NoAnswer(answer)) => {
+                forward::report(self.name(host), &answer);
+                return answer.code();
+            }
+        };
+        match self.planner.hosts.is_device(host) {
+            true => self.hold_device(host, &held),
+            false => {
+                let answer = self.hold_host(host, &held);
+                forward::report(self.name(host), &answer);
+                answer.code()
+            }
+        }
+    }
+
+    fn name(&self, host: usize) -> &str {
+        self.planner.hosts.name(host)
+    }
+
+    /// Runs `kilter run` on a host, and starts it again for each edit.
+    fn hold_host(&self, host: usize, held: &HeldManifests<'_>) -> HostAnswer {
+        loop {
+            let call = RemoteCall { args: self.host_args(), stdin: held.take(), ..RemoteCall::default() };
+            let is_cancelled = || signals::is_raised() || held.is_edited();
+            // The run ends only to begin again.
+            let is_hidden = |line: &str| line == INTERRUPTED && held.is_pending() && !signals::is_raised();
+            let answer = forward::by_line(self.planner.hosts, host, &call, &is_cancelled, &is_hidden);
+            let is_finished = matches!(answer, HostAnswer::Finished { .. });
+            if !is_finished || !held.is_pending() || signals::is_raised() {
+                return answer;
+            }
+        }
+    }
+
+    /// Returns the words of the command on a host.
+    fn host_args(&self) -> Vec<String> {
+        let args = self.args;
+        let mut words = self.planner.options.to_vec();
+        words.extend(["run", "--received", "-"].map(str::to_owned));
+        words.extend(args.noop.then(|| "--noop".to_owned()));
+        words.extend(args.converged_timeout.map(|seconds| format!("--converged-timeout={seconds}")));
+        words.extend(args.converged_exit.then(|| "--converged-exit".to_owned()));
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64().round());
+        words.extend(left.map(|seconds| format!("--max-runtime={seconds}")));
+        words.extend(args.no_flush.then(|| "--no-flush".to_owned()));
+        words.extend(args.jobs.given().map(|jobs| format!("--jobs={jobs}")));
+        words.extend((args.format == ReportFormat::Json).then(|| "--format=json".to_owned()));
+        words
+    }
 }

@@ -144,10 +144,12 @@ fn device_that_refuses_the_login_counts_as_failed() {
 fn commands_that_need_kilter_on_the_target_are_refused_for_devices() {
     let fleet = MixedFleet::new(1);
     let refused = |args: &[&str]| fleet.ends(1, &[&["--on", "all"], args].concat()).stderr;
-    for args in [&["status"][..], &["pause", "why"], &["run", "all.yaml"]] {
+    for args in [&["status"][..], &["pause", "why"]] {
         let refused = refused(args);
         assert!(refused.starts_with("error: this command does not work on the device box1\n"), "{refused}");
     }
+    let events = refused(&["run", "--converged-exit", "all.yaml"]);
+    assert!(events.contains("--converged-exit does not work on the device box1: it reports no events"), "{events}");
     let confirmed = refused(&["apply", "--yes", "--confirm-within", "10s", "all.yaml"]);
     assert!(confirmed.contains("--confirm-within and --health do not work on the device box1"), "{confirmed}");
     let mold = refused(&["--mold", "mold", "facts"]);

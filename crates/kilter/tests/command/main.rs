@@ -64,6 +64,7 @@ mod ralsh;
 mod record;
 mod refresh;
 mod remote;
+mod remote_run;
 mod reports;
 mod resources;
 mod reverse;

@@ -26,7 +26,11 @@ impl Running {
 
     /// Starts another command.
     pub(crate) fn of(place: &Place, args: &[&str]) -> Running {
-        let mut command = place.command(args);
+        Running::spawn(place, place.command(args))
+    }
+
+    /// Starts a command of this program.
+    pub(crate) fn spawn(place: &Place, mut command: std::process::Command) -> Running {
         let path = place.path().join("errors");
         let errors = std::fs::File::create(&path).unwrap();
         Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), path)
@@ -45,9 +49,7 @@ impl Running {
         command.args(namespaces).args(["sh", "-c", &format!("{words}; exec \"$0\" \"$@\"")]);
         command.arg(run.get_program()).args(run.get_args()).env_clear();
         command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(place.path());
-        let path = place.path().join("errors");
-        let errors = std::fs::File::create(&path).unwrap();
-        Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), path)
+        Running::spawn(place, command)
     }
 
     /// Returns the number of occurrences of a text in its standard error.

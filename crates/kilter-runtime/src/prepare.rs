@@ -1,5 +1,6 @@
 //! Preparation of a run from a catalog: canonical attributes and the complete graph.
 
+mod choice;
 mod problems;
 
 use std::collections::BTreeMap;

@@ -24,7 +24,8 @@ resources:
     ensure: absent
 ```
 
-kilter uses podman if the machine has it, otherwise docker. To choose one of them, declare `provider: docker`. As \
+kilter uses podman if the machine has it, otherwise docker. If the machine has neither, the declared package decides. To \
+choose one of them, declare `provider: docker`. As \
 root, kilter manages the containers of root, as another user those of that user.
 
 **Recreation.** The settings of a container cannot change. If an attribute other than `ensure` differs, kilter creates \

@@ -9,6 +9,7 @@ use kilter_model::{AttributeName, Attributes, Behaviour, Catalog, Feature, Resou
 use kilter_provider::{Context, Provider, Registry, RevertTo, ValidationError, canonicalize, canonicalize_one};
 use rustc_hash::FxHashMap;
 
+use super::choice::ProviderChoice;
 use crate::lookup::{Indexes, Lookup};
 use crate::step::catch_panic;
 
@@ -18,6 +19,7 @@ pub(super) fn surveyed(
     registry: &Registry,
     cx: &Context<'_>,
 ) -> (Vec<u16>, Vec<(ResourceId, ValidationError)>) {
+    let mut choice = ProviderChoice::new(catalog, registry);
     let mut providers = Vec::with_capacity(catalog.resources.len());
     let mut problems = Vec::new();
     let mut particular = vec![None; registry.len()];
@@ -25,9 +27,7 @@ pub(super) fn surveyed(
     valid.resize_with(registry.len(), Vec::new);
     let mut invalid: Vec<(usize, ResourceId, &mut Resource, Vec<ValidationError>)> = Vec::new();
     for (resource, vertex) in catalog.resources.iter_mut().map(Arc::make_mut).zip((0..).map(ResourceId::first)) {
-        let at = match registry
-            .choose(resource.reference.type_name.as_str(), resource.provider().map(|name| name.as_str()))
-        {
+        let at = match choice.choose(resource) {
             Ok(at) => at,
             Err(error) => {
                 problems.push((vertex, ValidationError::new(error.to_string())));

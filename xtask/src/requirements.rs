@@ -11,7 +11,7 @@ struct Requirement {
     package: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 58] = [
+const REQUIREMENTS: [Requirement; 59] = [
     // Counts system calls and processes.
     Requirement { program: "strace", package: "strace" },
     Requirement { program: "sqlite3", package: "sqlite3" },
@@ -84,6 +84,7 @@ const REQUIREMENTS: [Requirement; 58] = [
     // Virtual machines.
     Requirement { program: "virsh", package: "libvirt-clients" },
     Requirement { program: "libvirtd", package: "libvirt-daemon" },
+    Requirement { program: "qemu-img", package: "qemu-utils" },
     // Other hosts, on the loopback interface.
     Requirement { program: "ssh", package: "openssh-client" },
     Requirement { program: "sshd", package: "openssh-server" },

@@ -72,6 +72,7 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
         "",
     ),
     (&["machinectl", "systemd_nspawn", "nspawn_container"], "nspawn", ""),
+    (&["qemu_img", "disk_image", "libvirt_volume", "virt_disk", "qcow2"], "virtual_disk", ""),
     (&["libvirt", "libvirt_domain", "kvm", "vm", "virtual_machine"], "virt", ""),
     (&["docker:image", "docker_image", "podman_image", "docker::image"], "image", ""),
     (&["git", "git_repo", "git.latest", "git.cloned", "gitrepo"], "vcsrepo", ""),

@@ -63,6 +63,7 @@ mod value_text;
 mod values;
 mod vcsrepo;
 mod virt;
+mod virtual_disk;
 
 use std::sync::Arc;
 
@@ -118,6 +119,7 @@ pub use user::UserProvider;
 pub use value::ValueProvider;
 pub use vcsrepo::{VcsrepoProvider, is_git_reference};
 pub use virt::VirtProvider;
+pub use virtual_disk::VirtualDiskProvider;
 
 /// Returns the providers of all built-in types on this machine, which shares `world` with others.
 pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
@@ -187,6 +189,7 @@ pub fn native(world: Arc<dyn World>) -> Vec<Arc<dyn Provider>> {
         Arc::new(ValueProvider),
         Arc::new(VcsrepoProvider::sharing(accounts, System::real())),
         Arc::new(VirtProvider::new(System::real())),
+        Arc::new(VirtualDiskProvider::new(System::real())),
     ];
     // apt comes first on a machine that has several package managers.
     all.extend(managers);

@@ -92,6 +92,7 @@ pub(super) const TABLE: &[Page] = &[
     of_type!("value"),
     of_type!("vcsrepo"),
     of_type!("virt"),
+    of_type!("virtual_disk"),
 ];
 
 /// All commands, in the order of the manual.

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
+use ecow::{EcoString, eco_format};
 use kilter_provider::{Context, Durability};
-use rustix::fs::{AtFlags, fsync, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 use super::atomic_rewrite::{AtomicRewriteError, not_regular};
@@ -34,6 +35,32 @@ pub(crate) fn link(path: &str, target: &str, cx: &Context<'_>) -> Result<(), Ato
     temporary.replace(leaf)?;
     settle(&parent, cx)?;
     Ok(())
+}
+
+/// Creates a regular file with mode 0600 through a program. `write` gets its temporary path in the same directory. The file
+/// has its final name when it is complete.
+///
+/// # Errors
+/// If a file is there, if `write` fails, or the system refuses.
+pub(crate) fn create(
+    path: &str,
+    cx: &Context<'_>,
+    write: &mut dyn FnMut(&str) -> Result<(), EcoString>,
+) -> Result<(), EcoString> {
+    let text = |error: FileError| eco_format!("{error}");
+    let path = open::normal(path).map_err(|error| eco_format!("{error}"))?;
+    let parent = Rc::new(open::open_parent(path).map_err(text)?);
+    let _recorded = record(cx.var_dir(), &parent.fd);
+    let temporary = Temporary::new(&parent);
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let made = openat(&parent.fd, temporary.name(), flags, Mode::RUSR | Mode::WUSR);
+    let made = made.map_err(|errno| text(FileError::io("create", path, errno)))?;
+    write(&temporary.path())?;
+    if cx.durability() == Durability::Flushed {
+        fsync(&made).map_err(|errno| text(FileError::io("flush", path, errno)))?;
+    }
+    temporary.become_new(open::split(path).1.as_bytes()).map_err(text)?;
+    settle(&parent, cx).map_err(text)
 }
 
 /// Removes a regular file or a link, if there is one.

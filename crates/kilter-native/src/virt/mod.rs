@@ -318,7 +318,7 @@ impl Relations for VirtProvider {
             add(AutoEdge { direction, ..AutoEdge::require("service", service) });
         }
         for image in images(should) {
-            for type_name in ["file", "mount"] {
+            for type_name in ["virtual_disk", "file", "mount"] {
                 add(AutoEdge { by: Match::PathOrAncestor, direction, ..AutoEdge::require(type_name, &image) });
             }
         }

@@ -23,10 +23,10 @@ resources:
 
 A changed definition applies from the next start of the machine; the plan says so. A refresh shuts a running machine \
 down and starts it again. Devices and settings without an attribute stay as they are. kilter creates and removes no \
-images: declare them as `file` or create them with another resource.
+images: declare them as [`virtual_disk`](virtual_disk.md).
 
-**Automatic edges.** The machine comes after the declared packages and services of libvirt, and after files and mounts \
-at the paths of its `disks` and `cdroms` or above them.
+**Automatic edges.** The machine comes after the declared packages and services of libvirt, and after disks, files and \
+mounts at the paths of its `disks` and `cdroms` or above them.
 
 **Limits.** A secret cannot be part of a definition. `kilter get` lists the machines of the default hypervisor only.";
 

@@ -23,6 +23,7 @@ mod tidy;
 mod tree;
 mod vcsrepo;
 mod virt;
+mod virtual_disk;
 
 use kilter_devkit::conformance::Report;
 

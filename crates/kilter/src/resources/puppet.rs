@@ -41,7 +41,7 @@ const SHARED: [(&str, &[&str]); 11] = [
 ];
 
 /// Built-in types that Puppet does not have, or that Puppet's modules declare otherwise.
-const OWN: [&str; 34] = [
+const OWN: [&str; 35] = [
     "alternatives",
     "apt_repository",
     "archive",
@@ -76,6 +76,7 @@ const OWN: [&str; 34] = [
     "value",
     "vcsrepo",
     "virt",
+    "virtual_disk",
 ];
 
 /// Shared types that are actions and no states.

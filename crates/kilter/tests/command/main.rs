@@ -90,5 +90,6 @@ mod undo;
 mod unknown_steps;
 mod var_dir;
 mod vcsrepo;
+mod virtual_disk;
 mod watches;
 mod woken;

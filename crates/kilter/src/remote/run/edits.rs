@@ -22,10 +22,11 @@ const PREVIOUS_IS_USED: &str = "kilter uses the previous manifest until this one
 pub(super) struct HeldManifests<'a> {
     run: &'a RemoteRun<'a>,
     host: usize,
-    state: RefCell<State>,
+    state: RefCell<HeldVersion>,
 }
 
-struct State {
+/// The version of the manifests that a target holds.
+struct HeldVersion {
     /// Facts of the target.
     facts: Hash,
     /// The compiled manifests, as the target receives them.
@@ -51,7 +52,7 @@ impl<'a> HeldManifests<'a> {
         let facts = run.planner.facts(host)?;
         let files = InputFiles::default();
         let (made, _) = run.planner.compile(host, facts.clone(), &files)?;
-        let state = State {
+        let state = HeldVersion {
             facts,
             text: made.received.text(),
             interval: made.poll.unwrap_or(POLL),
@@ -102,7 +103,7 @@ impl<'a> HeldManifests<'a> {
         }
     }
 
-    fn read_again(&self, state: &mut State) {
+    fn read_again(&self, state: &mut HeldVersion) {
         let files = InputFiles::default();
         let made = self.run.planner.compile(self.host, state.facts.clone(), &files);
         // The files are still being written.

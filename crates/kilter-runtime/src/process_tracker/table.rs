@@ -20,7 +20,7 @@ const MAX_CHANGES: usize = 16 * 1024;
 
 /// Time after a check without a difference in which the process of an earlier event still counts: the event of the hub
 /// may come after the check.
-const SETTLE_TIME: Duration = Duration::from_secs(1);
+pub(super) const SETTLE_TIME: Duration = Duration::from_secs(1);
 
 /// Time in which further events of a process cause no second search for its details.
 pub(super) const SAME_PROCESS_TIME: Duration = Duration::from_millis(100);

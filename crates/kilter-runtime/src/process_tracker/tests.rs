@@ -3,6 +3,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use kilter_model::{ResourceRef, SourceId, Span};
 
+use super::table::SETTLE_TIME;
 use super::*;
 
 /// Shell that carries out commands and that is no descendant of this process. It runs until it is dropped.
@@ -169,9 +170,11 @@ fn process_is_forgotten_after_a_check_without_a_difference() {
     let tracked = Tracked::of(&[&place.path().join("f")]);
     let mut stranger = Stranger::begin();
     tracked.mark(0, &mut stranger);
+    let begun = Instant::now();
     tracked.settle(0, false);
-    // The event of the hub may come after the check.
-    assert_eq!(tracked.pid(0), Some(stranger.pid));
+    let pid = tracked.pid(0);
+    // The event of the hub may come after the check. A busy machine may be late.
+    assert!(pid == Some(stranger.pid) || begun.elapsed() >= SETTLE_TIME, "{pid:?}");
     until("the end of the time", || tracked.pid(0).is_none());
     tracked.mark(0, &mut stranger);
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use kilter_process::Stream;
@@ -51,7 +52,9 @@ impl DeviceCalls {
         };
         let words: Vec<OsString> = ["kilter".into()].into_iter().chain(call.args.iter().map(word)).collect();
         let until = call.timeout.map(|timeout| Instant::now() + timeout);
-        let (exit, streams) = streams::in_memory(call.stdin.clone(), until, || self.run(words));
+        // A defect in the command of one device must not end those of the others. The panic has printed its own message.
+        let run = || catch_unwind(AssertUnwindSafe(|| self.run(words))).unwrap_or(Exit::Failed);
+        let (exit, streams) = streams::in_memory(call.stdin.clone(), until, run);
         output(Stream::Stderr, &streams.stderr);
         output(Stream::Stdout, &streams.stdout);
         if !matches!(exit, Exit::Done | Exit::Pending) {

@@ -1,11 +1,15 @@
 //! `kilter fmt`: gives manifests a uniform layout.
 
-use std::fs::{Metadata, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
 use std::io::{IsTerminal, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use kilter_manifest::{Source, Sources, format, render};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, renameat, unlinkat};
+use rustix::io::Errno;
 
 use crate::cli::FmtArgs;
 use crate::exit::Exit;
@@ -91,9 +95,7 @@ fn file(path: &Path, is_check: bool) -> Formatted {
         output::error(format_args!("{shown}: {why}"));
         Formatted::Wrong
     };
-    // The file at the end of a link is replaced, not the link.
-    let read = path.canonicalize().and_then(|path| Ok((path.metadata()?, std::fs::read(&path)?, path)));
-    let (found, bytes, real) = match read {
+    let (manifest, bytes) = match ManifestFile::read(path) {
         Ok(read) => read,
         Err(error) => return wrong(&error),
     };
@@ -108,7 +110,7 @@ fn file(path: &Path, is_check: bool) -> Formatted {
     if formatted == text {
         return Formatted::Same;
     }
-    if !is_check && let Err(error) = replace(&real, &found, &formatted) {
+    if !is_check && let Err(error) = manifest.replace(&formatted) {
         return wrong(&error);
     }
     output::data(&format!("{shown}\n"));
@@ -128,23 +130,63 @@ fn formatted(name: &str, text: &str) -> Result<String, Exit> {
     })
 }
 
-/// Replaces a file with its owner and permissions.
-fn replace(path: &Path, found: &Metadata, text: &str) -> std::io::Result<()> {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}", std::process::id()));
-    let new = path.with_file_name(name);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    let written = (|| {
-        file.write_all(text.as_bytes())?;
-        // Only root can keep the owner of another user's file.
-        let now = file.metadata()?;
-        if (now.uid(), now.gid()) != (found.uid(), found.gid()) {
-            std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()))?;
+/// A manifest, and the directory that contains it. Another user may replace parts of its path by links meanwhile.
+struct ManifestFile {
+    directory: OwnedFd,
+    name: OsString,
+    found: Metadata,
+}
+
+impl ManifestFile {
+    /// Opens and reads a manifest. If the path is a link, this is the file at its end.
+    ///
+    /// # Errors
+    /// If it is not a regular file, is too large, or cannot be read.
+    fn read(path: &Path) -> std::io::Result<(ManifestFile, Vec<u8>)> {
+        let real = path.canonicalize()?;
+        let (parent, name) = (real.parent().unwrap_or(Path::new("/")), real.file_name().unwrap_or_default());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = match openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            // Kernels before 5.6, and filters of containers, refuse the call.
+            Err(Errno::NOSYS | Errno::PERM) => openat(CWD, parent, flags | OFlags::NOFOLLOW, Mode::empty())?,
+            opened => opened?,
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(&directory, name, flags, Mode::empty())?);
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(std::io::Error::other("it is not a regular file"));
         }
-        file.set_permissions(std::fs::Permissions::from_mode(found.mode() & 0o7777))?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
-    })();
-    written.inspect_err(|_: &std::io::Error| drop(std::fs::remove_file(&new)))
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > MAX_BYTES {
+            true => Err(std::io::Error::other(format!("it is larger than {} MiB", MAX_BYTES >> 20))),
+            false => Ok((ManifestFile { directory, name: name.to_owned(), found }, bytes)),
+        }
+    }
+
+    /// Replaces the file. The new one has its owner and permissions.
+    fn replace(&self, text: &str) -> std::io::Result<()> {
+        let ManifestFile { directory, name, found } = self;
+        let mut new = OsString::from(".");
+        new.push(name);
+        new.push(format!(".{}", std::process::id()));
+        let new: &OsStr = &new;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut file = File::from(openat(directory, new, flags, Mode::RUSR | Mode::WUSR)?);
+        let written = (|| {
+            file.write_all(text.as_bytes())?;
+            // Only root can keep the owner of another user's file.
+            let now = file.metadata()?;
+            if (now.uid(), now.gid()) != (found.uid(), found.gid()) {
+                std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()))?;
+            }
+            file.set_permissions(std::fs::Permissions::from_mode(found.mode() & 0o7777))?;
+            file.sync_all()?;
+            Ok(renameat(directory, new, directory, name)?)
+        })();
+        written.inspect_err(|_: &std::io::Error| {
+            let _ = unlinkat(directory, new, AtFlags::empty());
+        })
+    }
 }

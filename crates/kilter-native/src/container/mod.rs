@@ -73,9 +73,21 @@ impl ContainerProvider {
             let image = |name: &str| images.iter().find(|(known, _)| known == name).map(|(_, image)| image);
             let declared = one.should.and_then(|should| image(should.text("image")?));
             let image = image(&id_of(container, "/Image"));
-            settings::state(one.name, container, image, declared, &owners, one.should)
+            let mut state = settings::state(one.name, container, image, declared, &owners, one.should);
+            if let Some(ended) = one.should.and_then(|should| self.end(cx, container, should)) {
+                state.attributes.push("ended", ended);
+            }
+            state
         };
         Ok(wanted.iter().map(state).collect())
+    }
+
+    /// Describes the failure of a container that is to run: its exit code, and the last line that it has written.
+    fn end(&self, cx: &Context<'_>, container: &Json, should: &Attributes) -> Option<EcoString> {
+        let code = settings::failure_code(container).filter(|_| should.text("ensure") == Some("running"))?;
+        let said = self.engine.last_words(cx, &id_of(container, "/Id")).unwrap_or_default();
+        let said = said.lines().last().map(|line| eco_format!(": {line}")).unwrap_or_default();
+        Some(Redactor::of(should).redact(eco_format!("status {code}{said}")))
     }
 
     fn command(&self, cx: &Context<'_>, words: &[&str]) -> Result<(), EcoString> {

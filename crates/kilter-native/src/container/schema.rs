@@ -43,7 +43,8 @@ user who can run `podman inspect` for the container can read it.
 
 The removal of a container keeps its volumes.
 
-A container that ends directly after its start is a failure. The message has the last lines that the container wrote.
+A container that ends directly after its start is a failure. The message has the last lines that the container wrote. \
+If the process of a container has failed, the plan to start it again shows the status and the last line.
 
 **After a boot**, docker starts containers by their `restart` policy; podman does so if the unit \
 `podman-restart.service` is enabled, and only with `always`.
@@ -121,6 +122,12 @@ pub(super) fn schema() -> TypeSchema {
              records them in the label `kilter.options`.",
         )
         .attribute("image_id", "String[1]", Behaviour::ReadOnly, "Identifier of the image of the container.")
+        .attribute(
+            "ended",
+            "String[1]",
+            Behaviour::ReadOnly,
+            "End of the process of a container that is declared `running` and has failed: `status 3: no such file`.",
+        )
         .attribute(
             "declared_image_id",
             "String[1]",

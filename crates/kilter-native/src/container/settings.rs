@@ -52,6 +52,12 @@ pub(super) fn network_owner(container: &Json) -> Option<&str> {
     text(container, "/HostConfig/NetworkMode").strip_prefix("container:")
 }
 
+/// Returns the exit code of a container whose process has failed.
+pub(super) fn failure_code(container: &Json) -> Option<i64> {
+    let code = container.pointer("/State/ExitCode").and_then(Json::as_i64).filter(|code| *code != 0)?;
+    matches!(text(container, "/State/Status"), "exited" | "stopped").then_some(code)
+}
+
 /// Returns the state of a container. `image` is the image that it was made from, if it still exists. `owners` are the
 /// containers whose networks others share.
 pub(super) fn state(
@@ -347,12 +353,20 @@ pub(super) fn insync(attribute: &str, is: &State, should: &Attributes) -> Insync
     let differing = differing(is, should);
     let (found, wanted) = (is.attributes.get(attribute), should.get(attribute));
     if attribute == "ensure" {
+        let recreation = match differing.is_empty() {
+            true => EcoString::new(),
+            false => eco_format!(", recreates the container for: {}", differing.join(", ")),
+        };
+        let ended = is.attributes.text("ended").filter(|_| wanted.and_then(Value::as_str) == Some("running"));
+        let ended = ended.map(|ended| eco_format!("; its process has ended with {ended}")).unwrap_or_default();
         return match (found.and_then(Value::as_str), wanted.and_then(Value::as_str)) {
             (Some(found), Some(wanted))
-                if is.exists && found != wanted && wanted != "absent" && !differing.is_empty() =>
+                if is.exists
+                    && found != wanted
+                    && wanted != "absent"
+                    && !(recreation.is_empty() && ended.is_empty()) =>
             {
-                let reasons = differing.join(", ");
-                Insync::Differs(Some(eco_format!("{found} → {wanted}, recreates the container for: {reasons}")))
+                Insync::Differs(Some(eco_format!("{found} → {wanted}{recreation}{ended}")))
             }
             _ => Insync::Default,
         };

@@ -91,6 +91,25 @@ fn secrets_are_no_arguments() {
 }
 
 #[test]
+fn failed_process_is_the_reason_of_a_start() {
+    let json = DOCKER.replace("\"exited\"", "\"exited\", \"ExitCode\": 3");
+    let container = serde_json::from_str(&json).unwrap();
+    assert_eq!(failure_code(&container), Some(3));
+    let mut is = state(&"web".into(), &container, None, None, &[], None);
+    is.attributes.push("ended", "status 3: bad luck");
+    let mut should = Attributes::from_iter([("ensure", "running")]);
+    let differs = |text: &str| Insync::Differs(Some(text.into()));
+    let expected = "stopped → running; its process has ended with status 3: bad luck";
+    assert_eq!(insync("ensure", &is, &should), differs(expected));
+    should.set("restart", "no");
+    let expected =
+        "stopped → running, recreates the container for: restart; its process has ended with status 3: bad luck";
+    assert_eq!(insync("ensure", &is, &should), differs(expected));
+    should.set("ensure", "stopped");
+    assert_eq!(insync("ensure", &is, &should), Insync::Default);
+}
+
+#[test]
 fn undeclared_settings_stay() {
     let container = serde_json::from_str(DOCKER).unwrap();
     let is = state(&"web".into(), &container, None, None, &[], None);

@@ -22,6 +22,10 @@ pub(super) const SECTOR: u64 = 512;
 /// Units of a size, the largest first.
 const UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
 
+/// First bytes of images in formats that kilter does not manage: vmdk, vhd, vhdx, vdi, qed.
+const OTHER_MAGICS: [&[u8]; 7] =
+    [b"KDMV", b"COWD", b"# Disk DescriptorFile", b"conectix", b"vhdxfile", b"<<< ", b"QED\0"];
+
 /// Format of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -62,11 +66,12 @@ pub(super) struct Image {
 
 impl Image {
     /// Reads the header of an image. A program that guesses the format would trust a disk whose machine has written a
-    /// header into it, so the format is given. Returns none if there is no file.
+    /// header into it, so the format is given: by `declared`, or else by the name. Returns none if there is no file.
     ///
     /// # Errors
     /// If the file is not an image of this format, or cannot be read.
-    pub(super) fn read(path: &str, format: Format) -> Result<Option<Image>, EcoString> {
+    pub(super) fn read(path: &str, declared: Option<&str>) -> Result<Option<Image>, EcoString> {
+        let format = Format::of(declared, path);
         // A FIFO or a device must not block.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let failed = |error: io::Error| eco_format!("cannot read {path}: {error}");
@@ -82,18 +87,23 @@ impl Image {
             return Err(eco_format!("{path} is not a regular file"));
         }
         let mut header = [0; HEADER_BYTES];
-        let has_header = match file.read_exact_at(&mut header, 0) {
-            Ok(()) => header.starts_with(&MAGIC),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
-            Err(error) => return Err(failed(error)),
-        };
+        match file.read_exact_at(&mut header, 0) {
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(failed(error)),
+            _ => {}
+        }
+        let has_header = header.starts_with(&MAGIC);
         let uid = metadata.uid();
         match (format, has_header) {
-            (Format::Raw, false) => Ok(Some(Image { format, size: metadata.size(), backing: None, uid })),
-            (Format::Raw, true) => Err(eco_format!("{path} has the format qcow2, not raw: declare its format")),
+            (Format::Raw, _) if declared.is_none() && has_header => Err(eco_format!(
+                "{path} begins as an image in the format qcow2 does: declare `qcow2`, or `raw` if a machine has written that"
+            )),
+            (Format::Raw, _) if declared.is_none() && OTHER_MAGICS.iter().any(|magic| header.starts_with(magic)) => {
+                Err(eco_format!("{path} has a format other than qcow2 and raw, and kilter manages only these"))
+            }
+            (Format::Raw, _) => Ok(Some(Image { format, size: metadata.size(), backing: None, uid })),
             (Format::Qcow2, false) => Err(eco_format!("{path} does not have the format qcow2: declare its format")),
             (Format::Qcow2, true) => {
-                let backing = backing(&file, &header).map_err(failed)?;
+                let backing = backing(&file, &header).map_err(failed)?.map(|name| below(path, name));
                 Ok(Some(Image { format, size: number(&header, 24), backing, uid }))
             }
         }
@@ -120,6 +130,14 @@ fn backing(file: &File, header: &[u8; HEADER_BYTES]) -> io::Result<Option<EcoStr
     Ok(Some(String::from_utf8_lossy(&name).into()))
 }
 
+/// Returns the path of a backing image, which may be relative to the directory of the image.
+fn below(path: &str, name: EcoString) -> EcoString {
+    match path.rsplit_once('/') {
+        Some((directory, _)) if !name.starts_with('/') && !name.contains(':') => eco_format!("{directory}/{name}"),
+        _ => name,
+    }
+}
+
 /// Returns the number of bytes of a size: `20G`, `512`. None if it is invalid.
 pub(super) fn bytes_of(size: &str) -> Option<u64> {
     let (number, shift) = match UNITS.iter().find_map(|(unit, shift)| Some((size.strip_suffix(unit)?, *shift))) {
@@ -127,7 +145,8 @@ pub(super) fn bytes_of(size: &str) -> Option<u64> {
         None => (size, 0),
     };
     let number = number.parse::<u64>().ok().filter(|_| !number.starts_with('+'))?;
-    number.checked_mul(1 << shift)
+    // The limit of files and of qemu-img.
+    number.checked_mul(1 << shift).filter(|bytes| i64::try_from(*bytes).is_ok())
 }
 
 /// Returns the shortest text for a size.
@@ -152,7 +171,7 @@ mod tests {
             assert_eq!(size_text(bytes), shortest);
         }
         assert_eq!(size_text(0), "0");
-        for wrong in ["", "G", "1.5G", "+1", "-1", "20GB", "20 G", "99999999999T"] {
+        for wrong in ["", "G", "1.5G", "+1", "-1", "20GB", "20 G", "99999999999T", "8388608T"] {
             assert_eq!(bytes_of(wrong), None, "{wrong}");
         }
     }
@@ -173,19 +192,28 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             Image::read(&path, format)
         };
-        let image = read(&header(0, 0), Format::Qcow2).unwrap().unwrap();
+        let (qcow2, raw) = (Some("qcow2"), Some("raw"));
+        let image = read(&header(0, 0), None).unwrap().unwrap();
         assert_eq!((image.size, image.backing), (20 << 30, None));
-        let image = read(&[header(32, 4), b"base".to_vec()].concat(), Format::Qcow2).unwrap().unwrap();
-        assert_eq!(image.backing.as_deref(), Some("base"));
-        assert!(read(&header(32, 4), Format::Qcow2).is_err(), "the name is beyond the end");
-        assert!(read(&header(32, u32::MAX), Format::Qcow2).unwrap_err().contains("too long"));
-        assert!(read(&header(0, 0), Format::Raw).unwrap_err().contains("qcow2, not raw"));
-        assert!(read(&[0; 1024], Format::Qcow2).unwrap_err().contains("does not have the format qcow2"));
-        assert_eq!(read(&[0; 1024], Format::Raw).unwrap().unwrap().size, 1024);
-        assert!(Image::read(place.path().to_str().unwrap(), Format::Raw).unwrap_err().contains("not a regular file"));
+        let image = read(&[header(32, 4), b"base".to_vec()].concat(), qcow2).unwrap().unwrap();
+        assert_eq!(image.backing, place.path().join("base").to_str().map(EcoString::from));
+        assert!(read(&header(32, 4), qcow2).is_err(), "the name is beyond the end");
+        assert!(read(&header(32, u32::MAX), qcow2).unwrap_err().contains("too long"));
+        // A machine may have written the header to its disk.
+        assert_eq!(read(&header(0, 0), raw).unwrap().unwrap().format, Format::Raw);
+        assert!(read(&[0; 1024], qcow2).unwrap_err().contains("does not have the format qcow2"));
+        assert_eq!(read(&[0; 1024], raw).unwrap().unwrap().size, 1024);
+        assert!(Image::read(place.path().to_str().unwrap(), None).unwrap_err().contains("not a regular file"));
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(Image::read(&path, Format::Raw), Ok(None));
+        assert_eq!(Image::read(&path, raw), Ok(None));
+        let other = place.path().join("disk.img");
+        let other = other.to_str().unwrap();
+        for (bytes, why) in [(header(0, 0), "declare `qcow2`"), (b"KDMV".repeat(20), "a format other than")] {
+            std::fs::write(other, bytes).unwrap();
+            assert!(Image::read(other, None).unwrap_err().contains(why));
+            assert!(Image::read(other, raw).is_ok());
+        }
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
-        assert!(Image::read(&path, Format::Raw).unwrap_err().contains("symbolic link"));
+        assert!(Image::read(&path, raw).unwrap_err().contains("symbolic link"));
     }
 }

@@ -3,6 +3,7 @@
 mod image;
 mod schema;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,7 +37,8 @@ pub struct VirtualDiskProvider {
 /// Declared values of an image.
 struct DeclaredDisk<'d> {
     path: &'d str,
-    format: Format,
+    /// Declared format, if any.
+    format: Option<&'d str>,
     size: Option<u64>,
     backing: Option<&'d str>,
     source: Option<&'d str>,
@@ -47,7 +49,7 @@ impl<'d> DeclaredDisk<'d> {
     fn of(path: &'d str, should: &'d Attributes) -> DeclaredDisk<'d> {
         DeclaredDisk {
             path,
-            format: Format::of(should.text("format"), path),
+            format: should.text("format"),
             size: should.get("size").and_then(Value::to_text).and_then(|size| bytes_of(&size)),
             backing: should.text("backing"),
             source: should.text("source"),
@@ -55,32 +57,44 @@ impl<'d> DeclaredDisk<'d> {
         }
     }
 
-    /// Returns the reason why an image cannot get the declared values. None if it can.
-    fn refusal(&self, image: &Image) -> Option<EcoString> {
+    /// Fails if an image cannot get the declared values.
+    fn check_change(&self, image: &Image) -> Result<(), EcoString> {
         if self.backing.is_some_and(|backing| image.backing.as_deref() != Some(backing)) {
             let found = image.backing.as_deref().unwrap_or("none");
-            return Some(eco_format!(
+            return Err(eco_format!(
                 "its backing image is {found}, and kilter does not change it: remove the image first"
             ));
         }
         match self.size {
-            Some(size) if size < image.size => Some(eco_format!(
+            Some(size) if size < image.size => Err(eco_format!(
                 "kilter does not shrink a disk from {} to {}, because it would lose data",
                 size_text(image.size),
                 size_text(size)
             )),
-            Some(size) if size > image.size && image.uid != rustix::process::geteuid().as_raw() => Some(eco_format!(
-                "it belongs to the user with the number {}, so that a machine may use it: shut the machine down first",
-                image.uid
-            )),
-            _ => None,
+            // A header can name a file with the data, which qemu-img would change too.
+            Some(size) if size > image.size => trusted(self.path, TrustPolicy::current().open(Path::new(self.path)))
+                .map_err(|why| eco_format!("{why}: a machine that uses it must be shut down first")),
+            _ => Ok(()),
         }
     }
 
-    /// Returns the reason why no new image can be made. None if it can.
-    fn creation_refusal(&self) -> Option<EcoString> {
-        let has_size = self.size.is_some() || self.backing.is_some() || self.source.is_some();
-        (!has_size).then(|| "a new image needs a `size`, a `backing` or a `source`".into())
+    /// Fails if no new image can be made. Returns the image that it is made from, if that exists.
+    fn check_creation(&self) -> Result<Option<Image>, EcoString> {
+        let Some(base) = self.backing.or(self.source) else {
+            let why = "a new image needs a `size`, a `backing` or a `source`";
+            return if self.size.is_some() { Ok(None) } else { Err(why.into()) };
+        };
+        // qemu-img would read the files that an image of another user names.
+        trusted(base, TrustPolicy::current().open(Path::new(base)))?;
+        let found = Image::read(base, self.base_format)?;
+        match (&found, self.size) {
+            (Some(found), Some(size)) if self.source.is_some() && size < found.size => Err(eco_format!(
+                "the source has {}, and the image would have {}",
+                size_text(found.size),
+                size_text(size)
+            )),
+            _ => Ok(found),
+        }
     }
 }
 
@@ -91,10 +105,14 @@ impl VirtualDiskProvider {
     }
 
     fn state(name: &EcoString, should: Option<&Attributes>) -> State {
-        let format = Format::of(should.and_then(|should| should.text("format")), name);
+        let format = should.and_then(|should| should.text("format"));
         let image = match Image::read(name, format) {
             Ok(Some(image)) => image,
             Ok(None) => return State::absent(name.clone()),
+            // A removal needs no header.
+            Err(_) if should.is_some_and(is_absent) && is_file(name) => {
+                return State::present(name.clone(), Attributes::from_iter([("ensure", "present"), ("path", name)]));
+            }
             Err(why) => return State { unreadable: Some(why), ..State::absent(name.clone()) },
         };
         let mut attributes = Attributes::with_capacity(5);
@@ -114,28 +132,18 @@ impl VirtualDiskProvider {
     }
 
     fn create(&self, cx: &Context<'_>, disk: &DeclaredDisk<'_>) -> Result<(), EcoString> {
-        if let Some(refused) = disk.creation_refusal() {
-            return Err(refused);
+        let base = disk.check_creation()?;
+        if let (None, Some(missing)) = (&base, disk.backing.or(disk.source)) {
+            return Err(eco_format!("there is no image {missing}"));
         }
-        let of_base = match disk.backing.or(disk.source) {
-            Some(base) => base_format(base, disk.base_format)?.name(),
-            None => "raw",
-        };
+        let of_base = base.as_ref().map_or("raw", |base| base.format.name());
+        let format = Format::of(disk.format, disk.path).name();
         let size = disk.size.map(|size| size.to_string());
-        let format = disk.format.name();
-        lone::create(disk.path, cx, &mut |path| match (disk.source, disk.backing) {
+        let make = |path: &str| match (disk.source, disk.backing) {
             (Some(source), _) => {
                 self.qemu_img(cx, &["convert", "-q", "-f", of_base, "-O", format, source, path])?;
-                let copied = Image::read(path, disk.format)?.map_or(0, |image| image.size);
-                match (disk.size, &size) {
-                    (Some(wanted), _) if wanted < copied => Err(eco_format!(
-                        "the source has {}, and the image would have {}",
-                        size_text(copied),
-                        size_text(wanted)
-                    )),
-                    (Some(wanted), Some(size)) if wanted > copied => {
-                        self.qemu_img(cx, &["resize", "-q", "-f", format, path, size])
-                    }
+                match (&size, disk.size > base.as_ref().map(|base| base.size)) {
+                    (Some(size), true) => self.qemu_img(cx, &["resize", "-q", "-f", format, path, size]),
                     _ => Ok(()),
                 }
             }
@@ -148,7 +156,9 @@ impl VirtualDiskProvider {
                 words.extend(size.as_deref());
                 self.qemu_img(cx, &words)
             }
-        })
+        };
+        // The temporary file means nothing to the user.
+        lone::create(disk.path, cx, &mut |path| make(path).map_err(|why| why.replace(path, disk.path)))
     }
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
@@ -158,18 +168,17 @@ impl VirtualDiskProvider {
         if let Some(problem) = schema::problems(path, change.should.unwrap_or(&none)).pop() {
             return Err(eco_format!("{problem}"));
         }
-        if let Some(directory) = Path::new(path).parent() {
-            trusted(path, TrustPolicy::current().directory(directory))?;
-        }
+        check_directory(path)?;
         let Some(should) = change.should.filter(|should| !is_absent(should)) else {
+            check_removal(path)?;
             return lone::remove(path, cx).map_err(|error| eco_format!("{error}"));
         };
         let disk = DeclaredDisk::of(path, should);
         let Some(image) = Image::read(path, disk.format)? else { return self.create(cx, &disk) };
-        match (disk.refusal(&image), disk.size) {
-            (Some(refused), _) => Err(refused),
-            (None, Some(size)) if size > image.size => {
-                let words = ["resize", "-q", "-f", disk.format.name(), path, &size.to_string()];
+        disk.check_change(&image)?;
+        match disk.size {
+            Some(size) if size > image.size => {
+                let words = ["resize", "-q", "-f", image.format.name(), path, &size.to_string()];
                 self.qemu_img(cx, &words)
             }
             _ => Ok(()),
@@ -177,38 +186,47 @@ impl VirtualDiskProvider {
     }
 }
 
+fn is_file(path: &str) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
+}
+
 /// Fails if another user can change or replace an image while a program works on it.
 fn trusted(path: &str, checked: Result<TrustedFile, Distrust>) -> Result<(), EcoString> {
     match checked {
         Err(Distrust::Changeable { component, by, .. }) => {
-            Err(eco_format!("another user could replace {path}, because {} {by}", component.display()))
+            Err(eco_format!("another user could change or replace {path}, because {} {by}", component.display()))
         }
         Ok(_) | Err(Distrust::Io { .. }) => Ok(()),
     }
 }
 
-/// Returns the format of the image that a new one is made from.
-///
-/// # Errors
-/// If it has another format, or another user can change it. qemu-img would read the files that such an image names.
-fn base_format(path: &str, declared: Option<&str>) -> Result<Format, EcoString> {
-    let format = Format::of(declared, path);
-    trusted(path, TrustPolicy::current().open(Path::new(path)))?;
-    match Image::read(path, format)? {
-        Some(_) => Ok(format),
-        None => Err(eco_format!("there is no image {path}")),
+/// Fails if another user can replace the image.
+fn check_directory(path: &str) -> Result<(), EcoString> {
+    let directory = Path::new(path).parent().unwrap_or(Path::new("/"));
+    trusted(path, TrustPolicy::current().directory(directory))
+}
+
+/// Fails if the image belongs to another user.
+fn check_removal(path: &str) -> Result<(), EcoString> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !kilter_process::trust::is_own(&found) => Err(eco_format!(
+            "it belongs to the user with the number {}, so that a machine may use it: shut the machine down, or change \
+             the owner",
+            found.uid()
+        )),
+        _ => Ok(()),
     }
 }
 
-/// Fails if a change is certain to fail. Another resource may create the directory before.
+/// Fails if a change is certain to fail. Another resource may create the directory or the base before.
 fn preview(change: &Change<'_>) -> Result<(), EcoString> {
-    let Some(should) = change.should.filter(|should| !is_absent(should)) else { return Ok(()) };
+    check_directory(change.name)?;
+    let Some(should) = change.should.filter(|should| !is_absent(should)) else { return check_removal(change.name) };
     let disk = DeclaredDisk::of(change.name, should);
-    let refused = match Image::read(change.name, disk.format)? {
-        Some(image) => disk.refusal(&image),
-        None => disk.creation_refusal(),
-    };
-    refused.map_or(Ok(()), Err)
+    match Image::read(change.name, disk.format)? {
+        Some(image) => disk.check_change(&image),
+        None => disk.check_creation().map(drop),
+    }
 }
 
 impl Provider for VirtualDiskProvider {

@@ -26,13 +26,17 @@ resources:
 A new image has mode 0600 and needs no space for what is not written yet. kilter can make it from another image: with \
 `backing` it stores only the differences, with `source` it is a copy.
 
-kilter makes an image larger, but never smaller, and changes neither its format nor its backing image. An image that \
-belongs to another user stays as it is, because a machine may use it: shut the machine down first.
+kilter makes an image larger, but never smaller, and changes neither its format nor its backing image. libvirt gives the \
+images of a running machine to another user, so kilter only makes images larger that no other user can change, and removes \
+only its own: shut the machine down first. For the same reason, the directory and the image of `backing` or `source` must be \
+such that no other user can change them.
 
-kilter reads the header of an image itself, and only in the declared format. A machine can write the header of another \
-format to its disk, so kilter never guesses the format.
+kilter reads the header of an image itself, and only in the format that is declared or that the name stands for. A machine \
+can write the header of another format to its disk. If kilter finds one in an image without a declared `format`, it refuses the \
+image.
 
-`ensure: absent` removes the image with its data. `kilter undo` cannot restore it.
+`ensure: absent`, `reverse`, and the undo of a creation remove the image with its data, and nothing restores it. A [`file`](file.md) \
+with `purge` removes images below its directory, as it removes everything that is not declared as a `file`.
 
 **Automatic edges.** The image comes after the declared package `qemu-utils`, after the file or mount of a directory above, \
 and after the resources of its `backing` and `source`. [`virt`](virt.md) comes after its disks. `file[PATH]`, which can set \
@@ -79,7 +83,7 @@ pub(super) fn problems(path: &str, should: &Attributes) -> Vec<ValidationError> 
     let mut found = Vec::new();
     let paths = ["backing", "source"].map(|name| (name, should.text(name)));
     for (name, path) in [("path", Some(path))].into_iter().chain(paths) {
-        if let Some(path) = path.filter(|path| !is_normal(path)) {
+        if let Some(path) = path.filter(|path| !is_normal(path) || path.ends_with('/')) {
             let problem = ValidationError::with(name, eco_format!("`{path}` is not an absolute path"));
             found.push(problem.hint("write a path without `.`, `..` and `//`: /var/lib/libvirt/images/web.qcow2"));
         }
@@ -97,6 +101,14 @@ pub(super) fn problems(path: &str, should: &Attributes) -> Vec<ValidationError> 
             }
             Some(_) => {}
         }
+    }
+    let base = should.text("backing").or(should.text("source"));
+    if base == Some(path) {
+        found.push(ValidationError::new("an image cannot be made from itself"));
+    }
+    if base.is_none() && should.get("base_format").is_some() {
+        let problem = ValidationError::with("base_format", "there is no `backing` and no `source`");
+        found.push(problem.hint("declare `format` for the format of the new image"));
     }
     if should.get("backing").is_some() {
         if Format::of(should.text("format"), path) == Format::Raw {

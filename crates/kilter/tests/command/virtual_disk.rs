@@ -66,7 +66,8 @@ fn disk_is_made_only_from_an_image_of_the_declared_format() {
     set(0, &[&cloud, "format=qcow2", "size=1M"]);
     let (copy, from) = (at("copy.qcow2"), format!("source={cloud}"));
     let refused = set(4, &[&copy, &from]);
-    assert!(refused.contains("cloud.img has the format qcow2, not raw: declare its format"), "{refused}");
+    assert!(refused.contains("cloud.img begins as an image in the format qcow2 does: declare `qcow2`"), "{refused}");
+    assert_eq!(place.run(&["set", "--noop", "virtual_disk", &copy, &from]).code, 4, "a plan says so too");
     set(0, &[&copy, &from, "base_format=qcow2", "size=2M"]);
     assert_eq!((info(&copy, "format"), info(&copy, "virtual-size")), ("qcow2".into(), (2 << 20).into()));
     let smaller = set(4, &[&at("small.img"), &from, "base_format=qcow2", "size=512K"]);
@@ -78,7 +79,16 @@ fn disk_is_made_only_from_an_image_of_the_declared_format() {
     std::fs::create_dir(&open).unwrap();
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
     let refused = set(4, &[&format!("{open}/x.img"), "size=1M"]);
-    assert!(refused.contains("another user could replace") && refused.contains("written by everybody"), "{refused}");
+    assert!(refused.contains("another user could change or replace"), "{refused}");
+    assert!(refused.contains("can be written by everybody"), "{refused}");
+    // qemu-img would follow the names in the header of an image that another user can change.
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let refused = set(4, &[&copy, "size=4M"]);
+    assert!(refused.contains("copy.qcow2 can be written by everybody"), "{refused}");
+    assert!(set(1, &[&format!("{copy}/"), "size=1M"]).contains("is not an absolute path"));
+    assert!(set(1, &[&at("x.qcow2"), "size=1M", "base_format=raw"]).contains("there is no `backing`"));
+    assert!(set(1, &[&at("x.qcow2"), &format!("backing={}", at("x.qcow2"))]).contains("made from itself"));
+    set(0, &[&cloud, "ensure=absent"]);
     assert_eq!(std::fs::read_dir(&open).unwrap().count(), 0);
     let left = std::fs::read_dir(place.path())
         .unwrap()

@@ -195,9 +195,14 @@ impl VirtProvider {
             },
         };
         let found = definition.read();
-        let differs = |name: &&str| should.get(name).is_some_and(|value| found.get(name) != Some(value));
-        if activity.is_none() || DEFINED.iter().any(differs) {
-            definition.apply(should);
+        // Other parts of the definition stay, such as the number of the processors that are online.
+        let differing: Attributes = should
+            .iter()
+            .filter(|(name, value)| DEFINED.contains(&name.as_str()) && found.get(name.as_str()) != Some(value))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if activity.is_none() || !differing.is_empty() {
+            definition.apply(&differing);
             machine.virsh.define(cx, definition.xml()?)?;
         }
         match should.get_bool("autostart") {

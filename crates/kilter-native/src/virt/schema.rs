@@ -22,13 +22,15 @@ resources:
 ```
 
 A changed definition applies from the next start of the machine; the plan says so. A refresh shuts a running machine \
-down and starts it again. Devices and settings without an attribute stay as they are. kilter creates and removes no \
+down and starts it again. Devices and settings without an attribute stay as they are. If `disks` or `cdroms` change, their \
+targets (`vda`, `vdb`) follow their order. A new machine also has a text console, and a VNC server on the loopback address. kilter creates and removes no \
 images: declare them as [`virtual_disk`](virtual_disk.md).
 
 **Automatic edges.** The machine comes after the declared packages and services of libvirt, and after disks, files and \
 mounts at the paths of its `disks` and `cdroms` or above them.
 
-**Limits.** A secret cannot be part of a definition. `kilter get` lists the machines of the default hypervisor only.";
+**Limits.** A secret cannot be part of a definition. `kilter get` lists the machines of the default hypervisor only, \
+without those whose names have other characters than letters, digits and `-_.+:@`.";
 
 pub(super) fn schema() -> TypeSchema {
     let (property, parameter) = (Behaviour::Property, Behaviour::Parameter);
@@ -69,7 +71,7 @@ pub(super) fn schema() -> TypeSchema {
 /// Returns the kind of new machines of a hypervisor.
 pub(super) fn default_kind(uri: &str) -> &str {
     match uri.split([':', '+']).next() {
-        Some(scheme @ ("test" | "xen" | "lxc" | "vbox" | "openvz" | "bhyve")) => scheme,
+        Some(scheme @ ("test" | "xen" | "vbox" | "bhyve")) => scheme,
         _ => "kvm",
     }
 }

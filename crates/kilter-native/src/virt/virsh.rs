@@ -101,6 +101,11 @@ impl Virsh<'_> {
 
     pub(super) fn lists(&self, cx: &Context<'_>) -> Result<MachineLists, EcoString> {
         let finished = self.finish(cx, self.invocation(&[LISTS]), RecordedPart::Errors)?;
+        // The exit code is that of the last command only.
+        let stderr = finished.stderr.text();
+        if finished.is_success() && stderr.lines().any(|line| line.starts_with("error:")) {
+            return Err(eco_format!("virsh failed: {}", tool::ending_of(&stderr).unwrap_or_default()));
+        }
         self.output(&finished).map(|output| MachineLists::parse(&output))
     }
 

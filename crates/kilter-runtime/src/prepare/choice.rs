@@ -17,7 +17,10 @@ pub(super) struct ProviderChoice<'r> {
 impl<'r> ProviderChoice<'r> {
     pub(super) fn new(catalog: &Catalog, registry: &'r Registry) -> ProviderChoice<'r> {
         let packages = catalog.resources.iter().filter(|resource| {
-            resource.reference.type_name == "package" && resource.attributes.text("ensure") != Some("absent")
+            resource.reference.type_name == "package"
+                && !matches!(resource.attributes.text("ensure"), Some("absent" | "purged"))
+                // A package of gem or pip has another meaning.
+                && resource.provider().is_none()
         });
         let packages = packages.map(|package| package.name.clone()).collect();
         ProviderChoice { registry, packages, suitable: vec![None; registry.len()] }

@@ -28,6 +28,7 @@ pub(crate) struct ForHost {
 
 /// Compiles manifests for another host, with the facts that it has reported and its variables in the inventory. Returns
 /// what the host needs to compile them again: texts, facts, variables and secrets. `noted` gets the files that are read.
+/// With `finds_others`, the providers of this machine look for further problems.
 /// kilter prepares nothing on this machine.
 ///
 /// # Errors
@@ -39,6 +40,7 @@ pub(crate) fn for_host(
     vars: &Hash,
     registry: &Registry,
     noted: &InputFiles,
+    finds_others: bool,
 ) -> Result<ForHost, Exit> {
     let facts = facts::of_host(session, facts);
     let includes = LiveIncludes::for_host(session, &args.manifests, noted);
@@ -50,7 +52,10 @@ pub(crate) fn for_host(
         let texts = Texts { vars, secrets: Some(&secrets), ..texts };
         let (sources, compiled, problems) = compile_texts(session, &texts, registry);
         if !problems.is_empty() {
-            let problems = diagnostics::with_others(problems, compiled, &sources, registry);
+            let problems = match finds_others {
+                true => diagnostics::with_others(problems, compiled, &sources, registry),
+                false => problems,
+            };
             return Err(diagnostics::print(&problems, &sources, ErrorFormat::People));
         }
         let warnings = session.warnings.unreported(compiled.warnings, &sources);

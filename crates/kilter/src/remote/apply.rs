@@ -13,7 +13,7 @@ use super::results::{HostState, exit_of_states, results_json, show_results, stat
 use super::rollout::{Rollout, RolloutProgress};
 use super::saved::{self, SavedPlan};
 use super::store::RolloutStore;
-use crate::cli::{ApplyArgs, Cli, Global, ManifestArgs, PlanArgs, Released, ReportFormat, RolloutArgs};
+use crate::cli::{ApplyArgs, Cli, Global, ManifestArgs, PlanArgs, ReportFormat, RolloutArgs};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::{output, providers, signals};
@@ -21,7 +21,7 @@ use crate::{output, providers, signals};
 /// Shows the plans of the hosts.
 pub(super) fn plan(cli: &Cli, args: &PlanArgs, words: &[String]) -> Exit {
     let refused = [
-        (args.released != Released::Keep, "--released"),
+        (!args.released.is_empty(), "--released"),
         (!args.input.facts_dirs.is_empty(), "--facts-dir"),
         (args.reports.writes_files(), "--report"),
     ];
@@ -45,7 +45,7 @@ pub(super) fn plan(cli: &Cli, args: &PlanArgs, words: &[String]) -> Exit {
 /// Plans, asks, and applies exactly these plans.
 pub(super) fn apply(cli: &Cli, args: &ApplyArgs, words: &[String]) -> Exit {
     let refused = [
-        (args.released != Released::Keep, "--released"),
+        (!args.released.is_empty(), "--released"),
         (args.detailed_exitcodes, "--detailed-exitcodes"),
         (!args.input.facts_dirs.is_empty(), "--facts-dir"),
         (args.reports.writes_files(), "--report"),

@@ -155,8 +155,11 @@ impl Planner<'_> {
         noted: &InputFiles,
     ) -> Result<(ForHost, Vec<String>), NoPlan> {
         let vars = &self.targets[host].vars;
-        let (made, lines) =
-            output::buffered(|| load::for_host(self.session, self.input, facts, vars, self.registry, noted));
+        // The providers of this machine do not work on devices.
+        let finds_others = !self.hosts.is_device(host);
+        let (made, lines) = output::buffered(|| {
+            load::for_host(self.session, self.input, facts, vars, self.registry, noted, finds_others)
+        });
         match made {
             Ok(made) => {
                 lines.lines.iter().for_each(output::line);

@@ -16,8 +16,11 @@ use crate::exit::Exit;
 use crate::{output, providers, signals, target_results};
 use edits::HeldManifests;
 
-/// Line of a run that was interrupted.
+/// Beginning of the lines of a run that was interrupted.
 const INTERRUPTED: &str = "interrupted";
+
+/// Time after which a run on a host has accepted its manifests.
+const ACCEPTED: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub(super) fn run(cli: &Cli, args: &RunArgs, words: &[String]) -> Exit {
@@ -43,7 +46,7 @@ pub(super) fn run(cli: &Cli, args: &RunArgs, words: &[String]) -> Exit {
         let registry = providers::registry_with(session, None)?;
         let options = apply::host_options(cli, words);
         let planner = Planner { hosts, targets, session, input: &args.input, registry: &registry, options: &options };
-        let end = args.max_runtime.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let end = args.max_runtime.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
         let run = RemoteRun { planner: &planner, args, end, reported: Mutex::default() };
         Ok(target_results::exit(&hosts.each(&hosts.all(), |host| run.hold(host))))
     })
@@ -107,13 +110,20 @@ impl RemoteRun<'_> {
     /// Runs `kilter run` on a host, and starts it again for each edit.
     fn hold_host(&self, host: usize, held: &HeldManifests<'_>) -> HostAnswer {
         loop {
+            let begun = Instant::now();
             let call = RemoteCall { args: self.host_args(), stdin: held.take(), ..RemoteCall::default() };
             let is_cancelled = || signals::is_raised() || held.is_edited();
             // The run ends only to begin again.
-            let is_hidden = |line: &str| line == INTERRUPTED && held.is_pending() && !signals::is_raised();
+            let is_hidden = |line: &str| line.starts_with(INTERRUPTED) && held.is_pending() && !signals::is_raised();
             let answer = forward::by_line(self.planner.hosts, host, &call, &is_cancelled, &is_hidden);
-            let is_finished = matches!(answer, HostAnswer::Finished { .. });
-            if !is_finished || !held.is_pending() || signals::is_raised() {
+            let HostAnswer::Finished { finished, .. } = &answer else { return answer };
+            // A run that does not start ends with this code. It finds problems that only the host knows.
+            let is_refused = finished.code == Exit::NotStarted.code() && begun.elapsed() < ACCEPTED;
+            if !is_refused {
+                held.accept();
+            }
+            let goes_on = held.is_pending() || is_refused && held.go_back();
+            if !goes_on || signals::is_raised() {
                 return answer;
             }
         }

@@ -24,6 +24,11 @@ fn run_on_a_host_takes_up_edits() {
     assert_eq!(running.told("kilter's attribute is `content`"), 1);
     std::fs::write(&value, "damaged").unwrap();
     wait("a repair beside the error", || content(&value) == "two");
+    // Only the host finds this error.
+    write("{content: two, mode: bad}");
+    wait("the error of the host", || running.told("is not a mode") == 1);
+    std::fs::write(&value, "damaged").unwrap();
+    wait("a repair beside the error of the host", || content(&value) == "two");
     write("{content: two}");
     wait("the correction", || running.told("the manifest is valid again") == 1);
     sshd.place.file("included", "four");
@@ -39,7 +44,7 @@ fn run_on_a_host_takes_up_edits() {
         "only the end is an interruption: {errors}"
     );
     let runs = sshd.kilter("h1", &["history", "--format", "json"]).stdout;
-    assert_eq!(runs.lines().filter(|run| run.contains("\"command\":\"run\"")).count(), 4, "{runs}");
+    assert_eq!(runs.lines().filter(|run| run.contains("\"command\":\"run\"")).count(), 5, "{runs}");
 }
 
 #[test]

@@ -48,13 +48,21 @@ impl RemoteRun<'_> {
         let mut last = None;
         loop {
             let answer = self.check_device(host, held);
+            let is_refused = answer.code() == Exit::NotStarted.code();
             last = Some(self.show(host, answer, last.as_ref()));
+            match is_refused {
+                // The device gets the version before at once.
+                true => drop(held.go_back()),
+                false => held.accept(),
+            }
             loop {
                 if !self.rest(held) {
                     return self.exit_code(last.as_ref());
                 }
                 match self.planner.facts(host) {
                     Ok(facts) => break held.take_facts(facts),
+                    // The signal has interrupted the connection.
+                    Err(_) if signals::is_raised() => return self.exit_code(last.as_ref()),
                     Err(why) => {
                         self.planner.hosts.rest(host);
                         last = Some(self.show_missing(host, why, last.as_ref()));

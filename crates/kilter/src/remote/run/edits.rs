@@ -31,6 +31,10 @@ struct HeldVersion {
     facts: Hash,
     /// The compiled manifests, as the target receives them.
     text: String,
+    /// The text that the target has received last.
+    sent: String,
+    /// The text that the target has accepted last.
+    accepted: Option<String>,
     /// Interval of the checks of a device.
     interval: Duration,
     /// True if the target has not received the text.
@@ -55,6 +59,8 @@ impl<'a> HeldManifests<'a> {
         let state = HeldVersion {
             facts,
             text: made.received.text(),
+            sent: String::new(),
+            accepted: None,
             interval: made.poll.unwrap_or(POLL),
             is_pending: true,
             is_wrong: false,
@@ -68,7 +74,24 @@ impl<'a> HeldManifests<'a> {
     pub(super) fn take(&self) -> Vec<u8> {
         let mut state = self.state.borrow_mut();
         state.is_pending = false;
+        state.sent = state.text.clone();
         state.text.clone().into_bytes()
+    }
+
+    /// Records that the target has accepted the version that it has received.
+    pub(super) fn accept(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.accepted = Some(std::mem::take(&mut state.sent));
+    }
+
+    /// Returns to the version before an edit that the target has refused. Returns false if there is none.
+    pub(super) fn go_back(&self) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        let Some(accepted) = state.accepted.take().filter(|accepted| *accepted != state.sent) else { return false };
+        state.text = accepted;
+        state.is_pending = true;
+        output::warning(PREVIOUS_IS_USED);
+        true
     }
 
     /// Returns the interval of the checks of a device: the shortest `poll` of its resources, or five minutes.

@@ -5,6 +5,7 @@ mod formats;
 mod history;
 mod parse;
 mod provider;
+mod released;
 mod remote;
 mod reports;
 mod rollout;
@@ -19,10 +20,9 @@ pub(crate) use formats::{
     Color, FactsFormat, GraphFormat, ReportFormat, ResourceFormat, StatusFormat, Strict, TypesFormat,
 };
 
-pub(crate) use history::{
-    BlameArgs, ConfirmArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, Released, UndoArgs,
-};
+pub(crate) use history::{BlameArgs, ConfirmArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, UndoArgs};
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
+pub(crate) use released::{Released, ReleasedRule, ReleasedRules};
 pub(crate) use remote::RemoteArgs;
 pub(crate) use reports::ReportArgs;
 pub(crate) use rollout::{HOST, ResumeRolloutArgs, RolloutArgs, RolloutCommand, Share, StoredRolloutArgs};

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::recorder::{Unchanged, kept_text, names_digest};
 use crate::session::Session;
 use crate::visible::visible;
-use crate::{output, past, recorder};
+use crate::{output, past, providers, recorder};
 
 /// Resource that left the manifests. It stays as it is, unless `reverse` restores it.
 pub(crate) struct KeptResource {
@@ -53,6 +53,10 @@ pub(crate) fn restorations(
     let Ok(known) = history.declarations(&catalog.origin) else { return nothing };
     let declared: HashSet<(&str, &str)> =
         catalog.resources.iter().map(|one| (one.reference.type_name.as_str(), one.reference.title.as_str())).collect();
+    let rules = session.released();
+    for type_name in rules.types() {
+        providers::find(registry, type_name)?;
+    }
     let mut left: Vec<KeptResource> = known
         .into_iter()
         .filter(|((type_name, title), _)| !declared.contains(&(type_name.as_str(), title.as_str())))
@@ -61,19 +65,20 @@ pub(crate) fn restorations(
     left.sort_unstable_by(|one, other| (&one.type_name, &one.title).cmp(&(&other.type_name, &other.title)));
     let (mut restored, mut kept, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for one in left {
-        if session.released() == Released::Keep {
+        let how = rules.of(&one.type_name, [&one.title, &one.name]);
+        if how == Released::Keep {
             kept.push(one);
             continue;
         }
         match past::restoration(&history, &one.type_name, &one.title, session, registry)? {
             Ok(resource) => {
                 let was_created = resource.attributes.text("ensure") == Some("absent");
-                match session.released() == Released::Revert || was_created {
+                match how == Released::Revert || was_created {
                     true => restored.push(resource),
                     false => kept.push(one),
                 }
             }
-            Err(why) if session.released() == Released::Revert => refused.push(format!("{}: {why}", one.shown())),
+            Err(why) if how == Released::Revert => refused.push(format!("{}: {why}", one.shown())),
             Err(_) => kept.push(one),
         }
     }

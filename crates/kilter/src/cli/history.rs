@@ -194,15 +194,3 @@ fn head(text: &str) -> Result<String, String> {
         false => Err("8 to 64 hexadecimal digits are expected, as `kilter history verify` prints them".to_owned()),
     }
 }
-
-/// Treatment of resources that left the manifests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Released {
-    /// They stay as they are.
-    #[default]
-    Keep,
-    /// Resources that kilter has created are removed; others stay.
-    Remove,
-    /// The state before the first change by kilter is restored.
-    Revert,
-}

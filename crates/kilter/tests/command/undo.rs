@@ -127,6 +127,21 @@ fn resources_that_leave_the_manifest_stay_are_removed_or_reverted() {
     assert!(!new.exists() && content(&old) == "theirs");
     let again = place.run(&["apply", "--released", "revert", &site]);
     assert!(again.code == 0 && again.stdout.contains("1 resource: 1 unchanged"), "{} {}", again.stdout, again.stderr);
+
+    let site = begin();
+    let of_old = format!("file[{}]=revert", old.display());
+    let ended = place.run(&["apply", "--released", "file=keep", "--released", &of_old, &site]);
+    assert!(ended.code == 0 && ended.stderr.contains("left as they are: file[DIR/new]"), "{ended:?}");
+    assert_eq!((content(&new).as_str(), content(&old).as_str()), ("x", "theirs"));
+    for (rule, why) in
+        [("delete", "`delete` is not keep, remove or revert"), ("file[x=keep", "write a type or a resource before `=`")]
+    {
+        let ended = place.run(&["apply", "--released", rule, &site]);
+        assert!(ended.code == 1 && ended.stderr.contains(why), "{ended:?}");
+    }
+    let site = begin();
+    let mistyped = place.run(&["plan", "--released", "fiel=remove", &site]);
+    assert!(mistyped.code == 1 && mistyped.stderr.contains("did you mean `file`?"), "{mistyped:?}");
 }
 
 #[test]

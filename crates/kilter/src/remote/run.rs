@@ -19,9 +19,6 @@ use edits::HeldManifests;
 /// Beginning of the lines of a run that was interrupted.
 const INTERRUPTED: &str = "interrupted";
 
-/// Time after which a run on a host has accepted its manifests.
-const ACCEPTED: Duration = Duration::from_secs(5);
-
 /// Runs the command.
 pub(super) fn run(cli: &Cli, args: &RunArgs, words: &[String]) -> Exit {
     let refused = [
@@ -110,15 +107,14 @@ impl RemoteRun<'_> {
     /// Runs `kilter run` on a host, and starts it again for each edit.
     fn hold_host(&self, host: usize, held: &HeldManifests<'_>) -> HostAnswer {
         loop {
-            let begun = Instant::now();
             let call = RemoteCall { args: self.host_args(), stdin: held.take(), ..RemoteCall::default() };
             let is_cancelled = || signals::is_raised() || held.is_edited();
             // The run ends only to begin again.
             let is_hidden = |line: &str| line.starts_with(INTERRUPTED) && held.is_pending() && !signals::is_raised();
             let answer = forward::by_line(self.planner.hosts, host, &call, &is_cancelled, &is_hidden);
             let HostAnswer::Finished { finished, .. } = &answer else { return answer };
-            // A run that does not start ends with this code. It finds problems that only the host knows.
-            let is_refused = finished.code == Exit::NotStarted.code() && begun.elapsed() < ACCEPTED;
+            // Only a run that has not started ends with this code. It finds problems that only the host knows.
+            let is_refused = finished.code == Exit::NotStarted.code();
             if !is_refused {
                 held.accept();
             }

@@ -22,7 +22,7 @@ pub(crate) use formats::{
 
 pub(crate) use history::{BlameArgs, ConfirmArgs, ExportFormat, HistoryArgs, HistoryCommand, HistoryFilter, UndoArgs};
 pub(crate) use provider::{CheckArgs, NewArgs, NewConvention, ProviderArgs, ProviderCommand, RecordArgs, ReplayArgs};
-pub(crate) use released::{Released, ReleasedRule, ReleasedRules};
+pub(crate) use released::{Released, ReleasedArgs};
 pub(crate) use remote::RemoteArgs;
 pub(crate) use reports::ReportArgs;
 pub(crate) use rollout::{HOST, ResumeRolloutArgs, RolloutArgs, RolloutCommand, Share, StoredRolloutArgs};

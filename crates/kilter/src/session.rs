@@ -9,7 +9,7 @@ use kilter_recording::RecordMode;
 use kilter_script::mold::RawLog;
 
 use crate::cli::Global;
-use crate::cli::ReleasedRules;
+use crate::cli::ReleasedArgs;
 use crate::devices::{DeviceTarget, OpenDevice};
 use crate::early_processes::EarlyProcesses;
 use crate::exit::Exit;
@@ -37,7 +37,7 @@ pub(crate) struct Session {
     /// Word of the command.
     command: &'static str,
     /// Treatment of resources that left the manifests.
-    released: OnceLock<ReleasedRules>,
+    released: OnceLock<ReleasedArgs>,
     /// Manifests and facts of the run, for the history.
     inputs: Mutex<RunInputs>,
     /// Processes before the first resource.
@@ -139,12 +139,12 @@ impl Session {
     }
 
     /// Sets the treatment of resources that left the manifests, once.
-    pub(crate) fn set_released(&self, released: ReleasedRules) {
+    pub(crate) fn set_released(&self, released: ReleasedArgs) {
         let _ = self.released.set(released);
     }
 
     /// Returns the treatment of resources that left the manifests.
-    pub(crate) fn released(&self) -> ReleasedRules {
+    pub(crate) fn released(&self) -> ReleasedArgs {
         self.released.get().cloned().unwrap_or_default()
     }
 

@@ -1,6 +1,8 @@
 //! Treatment of resources that left the manifests (`--released`).
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+
+use super::HOW;
 
 /// Treatment of resources that left the manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -53,28 +55,35 @@ impl ReleasedRule {
 }
 
 /// Treatment of all resources that left the manifests.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ReleasedRules(Vec<ReleasedRule>);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct ReleasedArgs {
+    /// Treatment of resources that left the manifest since its last run: `keep` (the default), `remove` those that
+    /// kilter has created, or `revert` to the state before its first change. For a type or a resource:
+    /// `package=remove`, `file[/etc/motd]=revert`; repeatable
+    #[arg(long = "released", value_name = "[SCOPE=]HOW", value_parser = ReleasedRule::parse, help_heading = HOW)]
+    rules: Vec<ReleasedRule>,
+}
 
-impl ReleasedRules {
-    pub(crate) fn new(rules: &[ReleasedRule]) -> ReleasedRules {
-        ReleasedRules(rules.to_vec())
-    }
-
+impl ReleasedArgs {
     /// Returns the types that rules name.
     pub(crate) fn types(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|rule| rule.type_name.as_deref())
+        self.rules.iter().filter_map(|rule| rule.type_name.as_deref())
+    }
+
+    /// Returns true if no rule is given.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
     /// Returns true if all resources stay as they are.
     pub(crate) fn keeps_all(&self) -> bool {
-        self.0.iter().all(|rule| rule.how == Released::Keep)
+        self.rules.iter().all(|rule| rule.how == Released::Keep)
     }
 
     /// Returns the treatment of a resource, by its title or its name. The rule for the resource comes before that for its
     /// type, and that before the rule for all. The last of equal rules counts.
     pub(crate) fn of(&self, type_name: &str, names: [&str; 2]) -> Released {
-        let rules = self.0.iter().filter(|rule| rule.is_for(type_name, names));
+        let rules = self.rules.iter().filter(|rule| rule.is_for(type_name, names));
         let rule = rules.max_by_key(|rule| (rule.title.is_some(), rule.type_name.is_some()));
         rule.map_or(Released::Keep, |rule| rule.how)
     }
@@ -87,7 +96,7 @@ mod tests {
     #[test]
     fn rule_of_the_resource_comes_first() {
         let rules = ["file[/a=b]=keep", "remove", "file=revert", "file[/c]=remove", "file[/c]=keep"];
-        let rules = ReleasedRules(rules.map(|rule| ReleasedRule::parse(rule).unwrap()).into());
+        let rules = ReleasedArgs { rules: rules.map(|rule| ReleasedRule::parse(rule).unwrap()).into() };
         for (type_name, names, how) in [
             ("user", ["u", "u"], Released::Remove),
             ("file", ["x", "/x"], Released::Revert),
@@ -96,9 +105,9 @@ mod tests {
         ] {
             assert_eq!(rules.of(type_name, names), how, "{type_name} {names:?}");
         }
-        assert!(!rules.keeps_all() && ReleasedRules::default().keeps_all());
+        assert!(!rules.keeps_all() && ReleasedArgs::default().keeps_all());
         assert_eq!(rules.types().collect::<Vec<_>>(), ["file"; 4]);
-        assert_eq!(ReleasedRules::default().of("file", ["x", "x"]), Released::Keep);
+        assert_eq!(ReleasedArgs::default().of("file", ["x", "x"]), Released::Keep);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{FetchTimes, HOW, INPUT, ReleasedRule, ReportArgs, ReportFormat, RolloutArgs, SourceArgs};
+use super::{FetchTimes, HOW, INPUT, ReleasedArgs, ReportArgs, ReportFormat, RolloutArgs, SourceArgs};
 use crate::maintenance::MaintenanceWindow;
 
 /// Manifests of a command, with their variables and facts.
@@ -87,11 +87,8 @@ pub(crate) struct ApplyArgs {
     /// Wait at most this long, such as 5m, for another command that makes changes with this state directory
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = HOW)]
     pub(crate) lock_timeout: Option<std::time::Duration>,
-    /// Treatment of resources that left the manifest since its last run: `keep` (the default) leaves them as they are,
-    /// `remove` removes those that kilter has created, `revert` restores the state before the first change by kilter;
-    /// for a type or a resource as `package=remove` or `file[/etc/motd]=revert`; repeatable
-    #[arg(long, value_name = "[SCOPE=]HOW", value_parser = ReleasedRule::parse, help_heading = HOW)]
-    pub(crate) released: Vec<ReleasedRule>,
+    #[command(flatten)]
+    pub(crate) released: ReleasedArgs,
     /// Undo all changes unless `kilter confirm` keeps them within this time after the apply, such as 60s or 10m; also
     /// if the terminal or the connection ends, or the machine reboots
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "noop", help_heading = HOW)]
@@ -190,11 +187,8 @@ pub(crate) struct PlanArgs {
     /// Save the plan in a file for `kilter apply`
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = HOW)]
     pub(crate) output: Option<PathBuf>,
-    /// Treatment of resources that left the manifest since its last run: `keep` (the default) leaves them as they are,
-    /// `remove` removes those that kilter has created, `revert` restores the state before the first change by kilter;
-    /// for a type or a resource as `package=remove` or `file[/etc/motd]=revert`; repeatable
-    #[arg(long, value_name = "[SCOPE=]HOW", value_parser = ReleasedRule::parse, help_heading = HOW)]
-    pub(crate) released: Vec<ReleasedRule>,
+    #[command(flatten)]
+    pub(crate) released: ReleasedArgs,
     /// Sign the plan with an ed25519 private key, so that it can be applied on another machine or by another user
     #[arg(long, value_name = "KEY", value_hint = clap::ValueHint::FilePath, requires = "output", help_heading = HOW)]
     pub(crate) sign: Option<PathBuf>,

@@ -7,7 +7,7 @@ use super::confirm::PendingApply;
 use super::exec_options::{ExecOptions, ExitCodeMode};
 use super::mold_loop;
 use super::pulled;
-use crate::cli::{ApplyArgs, ReleasedRules};
+use crate::cli::ApplyArgs;
 use crate::exit::Exit;
 use crate::load::{self, Input, Received};
 use crate::maintenance::MaintenanceWindow;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ApplyArgs, session: &Session) -> Exit {
     if let Some(Err(exit)) = state_dir.as_deref().map(pauses::refuse) {
         return exit;
     }
-    session.set_released(ReleasedRules::new(&args.released));
+    session.set_released(args.released.clone());
     let is_confirmed = args.confirm_within.is_some() || args.health.is_some();
     if is_confirmed && pass.mode == Mode::Apply {
         return confirmed(args, pass, session);

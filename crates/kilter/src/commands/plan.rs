@@ -8,7 +8,7 @@ use kilter_runtime::Mode;
 use super::exec_options::{ExecOptions, ExitCodeMode};
 use super::mold_loop;
 use super::pulled;
-use crate::cli::{PlanArgs, ReleasedRules};
+use crate::cli::PlanArgs;
 use crate::exit::Exit;
 use crate::load::{Input, Received};
 use crate::pull::StoreKind;
@@ -43,12 +43,11 @@ fn planned(args: &PlanArgs, session: &Session) -> Exit {
     if let Err(exit) = plan_file::refuse_overwrite(args, session) {
         return exit;
     }
-    let released = ReleasedRules::new(&args.released);
-    if args.output.is_some() && !released.keeps_all() {
+    if args.output.is_some() && !args.released.keeps_all() {
         let hints = ["leave out --output, and give --released to `kilter apply` with the manifest"];
         return output::fail_with("a plan that restores released resources cannot be saved", hints);
     }
-    session.set_released(released);
+    session.set_released(args.released.clone());
     let named: Vec<PathBuf> = args.input.manifests.iter().chain(&args.output).cloned().collect();
     if let Err(exit) = Reports::open(&args.reports, "plan", &named, session) {
         return exit;

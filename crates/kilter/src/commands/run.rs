@@ -46,7 +46,8 @@ use crate::{output, providers, sd_notify, signals};
 use collected::{SourceOfCollected, keep};
 use observer::{Outside, TRIM_THRESHOLD, Watching};
 use servers::{listen, status_server};
-use source::{FirstRead, PREVIOUS_IS_USED, RunManifests};
+pub(crate) use source::PREVIOUS_IS_USED;
+use source::{FirstRead, RunManifests};
 
 /// Default time without activity until the run counts as converged.
 const QUIET: Duration = Duration::from_secs(5);

@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::{output, signals};
 
 /// Warning about a manifest with errors.
-pub(super) const PREVIOUS_IS_USED: &str = "kilter uses the previous manifest until this one is corrected";
+pub(crate) const PREVIOUS_IS_USED: &str = "kilter uses the previous manifest until this one is corrected";
 
 /// Manifests of a run.
 pub(super) struct RunManifests<'a> {

@@ -8,15 +8,13 @@ use kilter_model::Hash;
 use kilter_provider::POLL;
 
 use super::RemoteRun;
+use crate::commands::run::PREVIOUS_IS_USED;
 use crate::load::InputFiles;
 use crate::remote::plans::NoPlan;
 use crate::{output, signals};
 
 /// Interval of the checks for edits.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Warning about a manifest with errors.
-const PREVIOUS_IS_USED: &str = "kilter uses the previous manifest until this one is corrected";
 
 /// Manifests that a target holds.
 pub(super) struct HeldManifests<'a> {

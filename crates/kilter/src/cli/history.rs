@@ -71,10 +71,10 @@ pub(crate) enum HistoryCommand {
     },
     /// Show the difference of the managed machine between two times
     Diff {
-        /// First time, such as 2h, yesterday or 2026-11-26
+        /// First time, such as 2h, yesterday or 2026-11-26; a change at this time is not shown
         #[arg(value_name = "FROM")]
         from: String,
-        /// Second time
+        /// Second time; a change at this time is shown
         #[arg(value_name = "TO", default_value = "now")]
         to: String,
         /// Output format

@@ -140,6 +140,18 @@ fn difference_between_times_leaves_out_values_that_came_back() {
 }
 
 #[test]
+fn difference_between_times_starts_after_the_first_and_includes_the_second() {
+    let place = Place::new();
+    ["one", "two", "three"].into_iter().for_each(|content| apply(&place, &[("a", content)]));
+    let at: Vec<String> =
+        timeline(&place, "a").iter().rev().map(|event| event["time"].as_str().unwrap().to_owned()).collect();
+    let ended = place.run(&["history", "diff", &at[0], &at[1], "--format", "json"]);
+    let found: Json = serde_json::from_str(&ended.stdout).unwrap();
+    let change = &found["resources"][0]["changes"][0];
+    assert_eq!((&change["old"], &change["new"], &change["changes"]), (&"one\n".into(), &"two\n".into(), &1.into()));
+}
+
+#[test]
 fn held_machine_records_repairs_and_edits() {
     let place = Place::new();
     let manifest = declare(&place, &[("a", "one")]);

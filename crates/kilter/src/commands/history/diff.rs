@@ -35,7 +35,9 @@ pub(super) fn run(history: &History, from: &str, to: &str, format: ReportFormat)
     if from > to {
         return Err(output::fail_with("the first time is later than the second", ["exchange them"]));
     }
-    let selection = Selection { since: Some(from), until: Some(to), order: Order::Ascending, ..Selection::default() };
+    // A change at the first time is part of the machine at this time. The same holds for the second time.
+    let [since, until] = [from, to].map(|time| Some(time.saturating_add(1)));
+    let selection = Selection { since, until, order: Order::Ascending, ..Selection::default() };
     let mut all = Changes::new();
     let mut add = |event: HistoryEvent| {
         add_changes(&mut all, event);

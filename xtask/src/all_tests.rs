@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
         eprintln!("error: {why}");
         return ExitCode::FAILURE;
     }
-    let base = hosts::begin(root);
+    let bases = hosts::begin(root);
     let output = TestOutput::default();
     let mut parts: Vec<(&str, u8)> = Vec::new();
     let args = ["test", "--workspace", "--locked", "--no-run"];
@@ -59,7 +59,7 @@ pub(crate) fn run(root: &Path, simulation: Simulation) -> ExitCode {
     };
     parts.push(("tests", output.run_in_parallel(sequences)));
     println!("the tests have ended after {} s", begun.elapsed().as_secs());
-    base.end();
+    bases.end();
     parts.extend(beside.end());
     println!("{}", summary(&output.counts(), &parts, begun.elapsed().as_secs()));
     ExitCode::from(worst(&parts))

@@ -7,28 +7,31 @@ use std::thread::JoinHandle;
 use crate::requirements::is_root;
 use crate::step::{built_kilter, output};
 
+/// Releases of Debian that hosts have.
+const RELEASES: [&str; 2] = ["bookworm", "trixie"];
+
 /// Directory of the programs for hosts.
 const PROGRAMS: &str = "crates/kilter-testkit/hosts";
 
-/// Root file system that is being built.
-pub(crate) struct Base(Option<JoinHandle<Result<String, String>>>);
+/// Root file systems that are being built.
+pub(crate) struct Bases(Option<JoinHandle<Result<(), String>>>);
 
-/// Starts the build of the hosts' root file system, if it does not exist. Early tests wait for it. If it fails, they
+/// Starts the build of the hosts' root file systems that do not exist. Early tests wait for it. If it fails, they
 /// try again themselves and report the reason. The build requires root.
-pub(crate) fn begin(root: &Path) -> Base {
+pub(crate) fn begin(root: &Path) -> Bases {
     if !is_root() {
-        return Base(None);
+        return Bases(None);
     }
-    let mut base = Command::new("nice");
-    base.arg(root.join(PROGRAMS).join("base"));
-    Base(Some(std::thread::spawn(move || output(&mut base))))
+    let base = root.join(PROGRAMS).join("base");
+    let build = move |release| output(Command::new("nice").arg(&base).env("KILTER_HOSTS_RELEASE", release));
+    Bases(Some(std::thread::spawn(move || RELEASES.into_iter().try_for_each(|release| build(release).map(drop)))))
 }
 
-impl Base {
+impl Bases {
     /// Waits for the end, and reports a failure.
     pub(crate) fn end(self) {
         if let Some(Ok(Err(why))) = self.0.map(JoinHandle::join) {
-            eprintln!("error: the root file system of the test hosts: {why}");
+            eprintln!("error: the root file systems of the test hosts: {why}");
         }
     }
 }

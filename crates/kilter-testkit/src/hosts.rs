@@ -30,6 +30,18 @@ pub fn program(name: &str) -> PathBuf {
 /// If the test fails there, if no test has this name, or if a component for the sandbox is missing. The message
 /// names the component.
 pub fn sandboxed(test: &str, body: impl FnOnce()) {
+    sandboxed_with(test, &[], body);
+}
+
+/// Like [`sandboxed`], with hosts of another release of Debian, such as `trixie`.
+///
+/// # Panics
+/// As [`sandboxed`].
+pub fn sandboxed_on(release: &str, test: &str, body: impl FnOnce()) {
+    sandboxed_with(test, &[("KILTER_HOSTS_RELEASE", release)], body);
+}
+
+fn sandboxed_with(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     if Path::new("/run/kilter/hosts").is_dir() {
         return body();
     }
@@ -41,6 +53,7 @@ pub fn sandboxed(test: &str, body: impl FnOnce()) {
         test,
         "--nocapture",
     ]);
+    sandbox.envs(environment.iter().copied());
     let answer = answer(&mut sandbox);
     // The output is indented, so that tools do not count the test twice.
     let shown = format!("{}{}", answer.stdout, answer.stderr).replace('\n', "\n    ");

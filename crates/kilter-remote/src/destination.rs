@@ -138,7 +138,8 @@ impl Destination {
                     BecomeMethod::Su => words(["su", "-s", "/bin/sh", user, "-c", script]),
                     BecomeMethod::Run0 => {
                         let user = format!("--user={user}");
-                        words(["run0", "--no-ask-password", "--pipe", &user, "/bin/sh", "-c", script])
+                        // The home directory of the user may not exist.
+                        words(["run0", "--no-ask-password", "--pipe", "--chdir=/", &user, "/bin/sh", "-c", script])
                     }
                 }
             }

@@ -77,11 +77,12 @@ impl OpenError {
     /// Returns true if another attempt may succeed at once: the server had too many connections at that moment.
     fn is_transient(&self) -> bool {
         let Self::Unreachable(why) = self else { return false };
-        // A machine of systemd has no bus while it boots.
-        let no_bus = "Failed to connect to bus: No such file or directory";
-        ["kex_exchange_identification", "Connection reset by", "Connection closed by", "Broken pipe", no_bus]
-            .iter()
-            .any(|text| why.contains(text))
+        let of_ssh = ["kex_exchange_identification", "Connection reset by", "Connection closed by", "Broken pipe"];
+        // A machine of systemd has no bus while it boots. The words between differ by version.
+        let has_no_bus = why.contains("Failed to connect to ")
+            && why.contains(" bus")
+            && why.ends_with(": No such file or directory");
+        has_no_bus || of_ssh.iter().any(|text| why.contains(text))
     }
 }
 
@@ -367,6 +368,8 @@ mod tests {
         let error = |why: &str| OpenError::Unreachable(why.to_owned());
         assert!(error("kex_exchange_identification: read: Connection reset by peer").is_transient());
         assert!(error("Failed to connect to bus: No such file or directory").is_transient());
+        let no_bus = "Failed to connect to system scope bus via machine transport: No such file or directory";
+        assert!(error(no_bus).is_transient());
         assert!(!error("Failed to connect to bus: Host is down").is_transient());
         assert!(!error("ssh: Could not resolve hostname web9: Name or service not known").is_transient());
         assert!(!OpenError::Interrupted.is_transient());

@@ -35,10 +35,10 @@ pub(crate) struct RemoteArgs {
     /// With --on: become this user
     #[arg(long, global = true, value_name = "USER")]
     pub(crate) become_user: Option<String>,
-    /// With --on: the program that changes the user: sudo, doas, su or run0. doas and run0 must need no password
-    #[arg(long, global = true, value_name = "PROGRAM", value_parser = method, default_value = "sudo",
-          hide_default_value = true)]
-    pub(crate) become_method: BecomeMethod,
+    /// With --on: become root, or the user of --become-user, with this program: sudo, doas, su or run0. doas and run0
+    /// must need no password
+    #[arg(long, global = true, value_name = "PROGRAM", value_parser = method)]
+    pub(crate) become_method: Option<BecomeMethod>,
     /// With --on: ask for the password of sudo or su, once for all hosts
     #[arg(short = 'K', long, global = true)]
     pub(crate) ask_become_pass: bool,
@@ -62,6 +62,18 @@ pub(crate) struct RemoteArgs {
     pub(crate) no_cache: bool,
 }
 
+impl RemoteArgs {
+    /// Returns true if an option asks for another user on the hosts.
+    pub(crate) fn changes_user(&self) -> bool {
+        self.is_become || self.become_user.is_some() || self.become_method.is_some() || self.ask_become_pass
+    }
+
+    /// Returns the program that changes the user.
+    pub(crate) fn method(&self) -> BecomeMethod {
+        self.become_method.unwrap_or(BecomeMethod::Sudo)
+    }
+}
+
 impl Default for RemoteArgs {
     fn default() -> RemoteArgs {
         RemoteArgs {
@@ -71,7 +83,7 @@ impl Default for RemoteArgs {
             inventory: None,
             is_become: false,
             become_user: None,
-            become_method: BecomeMethod::Sudo,
+            become_method: None,
             ask_become_pass: false,
             parallel: 20,
             connect_timeout: Duration::from_secs(60),

@@ -147,7 +147,7 @@ fn refuse_on_device(cli: &Cli, name: &str) -> Result<(), Exit> {
         let hint = "use --healthy-for with --healthy-url or --healthy-command, which check from this machine";
         return Err(output::fail_with(message, [hint]));
     }
-    if remote.is_become || remote.become_user.is_some() || remote.ask_become_pass {
+    if remote.changes_user() {
         let message = format!("--become does not work on the device {name}: its connection info has the user");
         let hint = format!("leave it out by `!{name}`, or set `become` of the hosts in the inventory");
         return Err(output::fail_with(message, [hint]));

@@ -193,20 +193,20 @@ pub(super) fn of_name(name: &str, args: &RemoteArgs) -> Result<Destination, Stri
     let selected = Selector::parse(name).and_then(|selector| selector.select(&Inventory::default()));
     let targets = selected.map_err(|error| error.message.to_string())?;
     let [target] = targets.as_slice() else { return Err("one host is expected".to_owned()) };
-    let by = Become { method: args.become_method, user: "root".to_owned(), password: None };
-    Ok(Destination { become_user: args.is_become.then_some(by), ..destination(target, args)? })
+    let by = Become { method: args.method(), user: "root".to_owned(), password: None };
+    Ok(Destination { become_user: args.changes_user().then_some(by), ..destination(target, args)? })
 }
 
 /// Returns the user of the command line.
 fn become_user(args: &RemoteArgs) -> Result<Option<Become>, Exit> {
-    if !args.is_become && args.become_user.is_none() && !args.ask_become_pass {
+    if !args.changes_user() {
         return Ok(None);
     }
     let user = args.become_user.clone().unwrap_or_else(|| "root".to_owned());
     let user = user_name(user).map_err(output::fail)?;
-    let question = format!("password of {} on the hosts: ", args.become_method.name());
+    let question = format!("password of {} on the hosts: ", args.method().name());
     let password = args.ask_become_pass.then(|| ask::password(&question)).transpose()?;
-    Ok(Some(Become { method: args.become_method, user, password }))
+    Ok(Some(Become { method: args.method(), user, password }))
 }
 
 /// Returns a name that is no option and needs no quotes.

@@ -13,6 +13,7 @@ mod nspawn;
 mod providers;
 mod purge;
 mod reboot;
+mod run0;
 mod secrets;
 mod service;
 mod timers;

@@ -55,6 +55,11 @@ impl Signal {
         SIGNALS.iter().map(|(name, _)| *name)
     }
 
+    /// Returns the name of the signal with a number.
+    pub fn name_of(number: i32) -> Option<&'static str> {
+        SIGNALS.iter().find(|(_, raw)| raw.as_raw() == number).map(|(name, _)| *name)
+    }
+
     pub(crate) fn raw(self) -> Raw {
         self.0
     }
@@ -71,5 +76,6 @@ mod tests {
         numbers.dedup();
         assert_eq!((numbers.len(), numbers.first(), numbers.last()), (31, Some(&1), Some(&31)));
         assert_eq!((Signal::named("SIGTERM"), Signal::named("sigterm")), (Some(Signal::TERM), None));
+        assert_eq!((Signal::name_of(9), Signal::name_of(34)), (Some("SIGKILL"), None));
     }
 }

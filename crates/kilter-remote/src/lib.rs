@@ -1,7 +1,7 @@
 //! Sessions on other hosts.
 //!
 //! [`RemoteSession::open`] starts `ssh` (or another [`Via`]) with a small script for the shell of the host. The script
-//! finds this program in a cache on the host, or receives it, and becomes it. The program then executes
+//! finds this program in a cache on the host, or receives it, and runs it. The program then executes
 //! [commands](RemoteSession::call) with [`serve`] until the connection ends.
 //!
 //! # Guarantees

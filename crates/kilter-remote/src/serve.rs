@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use kilter_process::{Cancel, Environment, Event, Group, Invocation, Stream, run_observed};
+use kilter_process::{
+    Cancel, Environment, Event, Group, Invocation, Output, Status, Stream, Termination, run_observed,
+};
 use serde_json::{Value as Json, json};
 
 use crate::frame::{self, Frame, FrameKind, PROTOCOL};
@@ -210,14 +212,14 @@ impl CommandServer<'_> {
         if let Some(error) = lost {
             return Err(error);
         }
-        let code = match finished {
-            Ok(finished) => finished.status.code().unwrap_or(128 + 15),
+        let end = match finished {
+            Ok(finished) => end_message(&finished),
             Err(error) => return refuse(output, &error.to_string()),
         };
         for name in returns {
             self.send(name, output)?;
         }
-        frame::write_message(output, &json!({ "exit": code }))
+        frame::write_message(output, &end)
     }
 
     /// Looks for scripts. Prepares to receive them and returns false if the host does not have them.
@@ -256,6 +258,15 @@ impl CommandServer<'_> {
             None => WorkingDirectory::create()?,
         };
         self.directory.insert(directory).create_file(name)
+    }
+}
+
+/// Returns the message of the end of a command. A signal is named unless this session has cancelled the command.
+fn end_message(finished: &Output) -> Json {
+    match finished.status {
+        Status::Code(code) => json!({ "exit": code }),
+        Status::Signal(_) if finished.ending == Termination::Cancelled => json!({ "exit": 128 + 15 }),
+        Status::Signal(signal) => json!({ "signal": signal }),
     }
 }
 

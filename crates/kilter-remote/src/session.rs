@@ -5,7 +5,7 @@ mod opening;
 use std::io;
 use std::time::{Duration, Instant};
 
-use kilter_process::{Coprocess, CoprocessEvent, Output, SpawnError, Stream, WriteError};
+use kilter_process::{Coprocess, CoprocessEvent, Output, Signal, SpawnError, Stream, WriteError};
 use serde_json::{Value as Json, json};
 
 use crate::compressed::hexadecimal;
@@ -26,19 +26,40 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Reason why a command has no result.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection was lost: {0}")]
-pub struct LinkError(String);
+pub enum LinkError {
+    /// The connection was lost.
+    #[error("the connection was lost: {0}")]
+    Lost(String),
+    /// A signal ended kilter on the host.
+    #[error("kilter on {host} was ended by signal {signal}{}", signal_name(*signal))]
+    Killed {
+        /// Name of the host.
+        host: String,
+        /// Number of the signal.
+        signal: i32,
+    },
+}
 
 impl LinkError {
     /// Creates the error of a command without a result in this time.
     pub fn timed_out(timeout: Duration) -> LinkError {
-        LinkError(format!("it was closed, because there was no result within {} s", timeout.as_secs()))
+        LinkError::Lost(format!("it was closed, because there was no result within {} s", timeout.as_secs()))
     }
+}
+
+/// Returns the name of a signal in parentheses, after a space; an empty text for a real-time signal.
+fn signal_name(signal: i32) -> String {
+    Signal::name_of(signal).map(|name| format!(" ({name})")).unwrap_or_default()
+}
+
+/// Returns the signal that ended a program, from the exit code that a shell makes of it.
+fn signal_of_code(code: i32) -> Option<i32> {
+    (1..=64).contains(&(code - 128)).then_some(code - 128)
 }
 
 impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> LinkError {
-        LinkError(error.to_string())
+        LinkError::Lost(error.to_string())
     }
 }
 
@@ -69,6 +90,8 @@ pub struct Finished {
 /// A session on a host.
 #[derive(Debug)]
 pub struct RemoteSession {
+    /// Name of the host.
+    host: String,
     child: Coprocess,
     received: Vec<u8>,
     complaint: Vec<u8>,
@@ -109,7 +132,7 @@ impl RemoteSession {
                         Some((_, content)) if content.len() + frame.payload.len() <= MAX_RETURNED => {
                             content.extend_from_slice(&frame.payload);
                         }
-                        Some(_) => return Err(LinkError("the host returns more than 256 MiB".to_owned())),
+                        Some(_) => return Err(LinkError::Lost("the host returns more than 256 MiB".to_owned())),
                         None => return Err(frame::damaged().into()),
                     },
                     FrameKind::Message => {
@@ -117,6 +140,9 @@ impl RemoteSession {
                         if let Some(code) = message["exit"].as_u64() {
                             finished.code = u8::try_from(code).unwrap_or(u8::MAX);
                             return Ok(finished);
+                        }
+                        if let Some(signal) = message["signal"].as_i64() {
+                            return Err(self.killed(i32::try_from(signal).unwrap_or_default()));
                         }
                         match returned(&message, &call.returns) {
                             Some(name) if finished.files.len() < call.returns.len() => {
@@ -128,8 +154,8 @@ impl RemoteSession {
                 }
             }
             if self.ended.is_some() {
-                let why = self.complaint_or("the host closed it");
-                return Err(LinkError(why));
+                let lost = || LinkError::Lost(self.complaint_or("the host closed it"));
+                return Err(self.signal().map_or_else(lost, |signal| self.killed(signal)));
             }
             if let (Some(timeout), Some(until)) = (call.timeout, until)
                 && Instant::now() >= until
@@ -157,8 +183,22 @@ impl RemoteSession {
         }
     }
 
+    /// Returns the signal that ended the program on the host.
+    fn signal(&self) -> Option<i32> {
+        self.ended.as_ref()?.as_ref().ok()?.status.code().and_then(signal_of_code)
+    }
+
+    fn killed(&self, signal: i32) -> LinkError {
+        LinkError::Killed { host: self.host.clone(), signal }
+    }
+
+    /// Returns the signal that ended the program on the host, or else its error output, or else this text.
+    fn end_reason_or(&self, usual: &str) -> String {
+        self.signal().map_or_else(|| self.complaint_or(usual), |signal| self.killed(signal).to_string())
+    }
+
     fn failure(&mut self, message: &Json) -> LinkError {
-        LinkError(message["error"].as_str().unwrap_or("an unknown message").to_owned())
+        LinkError::Lost(message["error"].as_str().unwrap_or("an unknown message").to_owned())
     }
 
     fn announce(&mut self, message: &Json, content: &[u8], is_cancelled: &dyn Fn() -> bool) -> Result<(), LinkError> {
@@ -244,4 +284,19 @@ pub(crate) fn random_word() -> io::Result<String> {
 fn random(bytes: &mut [u8]) -> io::Result<()> {
     let count = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
     if count == bytes.len() { Ok(()) } else { Err(io::Error::other("the system has no random numbers")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_code_of_a_shell_names_the_signal() {
+        // 255 is the code of `ssh` itself.
+        let signals = [0, 1, 128, 137, 192, 193, 255].map(signal_of_code);
+        assert_eq!(signals, [None, None, None, Some(9), Some(64), None, None]);
+        let error = |signal| LinkError::Killed { host: "web1".into(), signal }.to_string();
+        assert_eq!(error(11), "kilter on web1 was ended by signal 11 (SIGSEGV)");
+        assert_eq!(error(34), "kilter on web1 was ended by signal 34");
+    }
 }

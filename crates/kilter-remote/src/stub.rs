@@ -59,7 +59,9 @@ impl HostReport {
 ///
 /// The script enters the first directory that belongs to its user, has mode 0700 and allows the execution of programs.
 /// Another user cannot replace files there, because the current directory stays the same even if its path is
-/// exchanged. If the program is there, the script becomes the program. Otherwise it obeys one line of its input.
+/// exchanged. If the program is there, the script runs the program. Otherwise it obeys one line of its input.
+///
+/// The shell waits for the program: `ssh` and `sudo` pass on exit codes, but not always the signal that ended a program.
 pub(crate) fn script(marker: &str, digest: &str) -> String {
     let mut script = String::from("umask 077;U=$(id -u);");
     let _ = write!(script, "D={digest};M={marker};");
@@ -73,29 +75,29 @@ pub(crate) fn script(marker: &str, digest: &str) -> String {
          if test -x ./kilter-$D;then W=cached;break;fi;\
          { echo : >x.$$&&chmod 700 x.$$&&./x.$$;} 2>/dev/null&&W=new;rm -f x.$$;test $W = new&&break;done;\
          echo \"$M $W $U $(uname -sm)\";\
-         if test $W = cached;then exec ./kilter-$D serve;fi;\
+         if test $W = cached;then ./kilter-$D serve;exit $?;fi;\
          read -r L&&eval \"$L\"",
     );
     script
 }
 
-/// Returns the line that chooses the program with another digest, for another kind of machine: the script becomes it if
+/// Returns the line that chooses the program with another digest, for another kind of machine: the script runs it if
 /// it is there, or prints its first line again.
 pub(crate) fn choose(digest: &str) -> String {
     format!(
         "D={digest};if test $W = cached;then W=new;fi;if test $W = new&&test -x ./kilter-$D;then \
-         exec ./kilter-$D serve;fi;echo \"$M $W $U $(uname -sm)\";read -r L&&eval \"$L\"\n"
+         ./kilter-$D serve;exit $?;fi;echo \"$M $W $U $(uname -sm)\";read -r L&&eval \"$L\"\n"
     )
 }
 
-/// Returns the line that receives `size` bytes of gzip, verifies the program, and becomes it.
+/// Returns the line that receives `size` bytes of gzip, verifies the program, and runs it.
 pub(crate) fn receive(size: usize, keeps_cache: bool) -> String {
     let run = match keeps_cache {
         true => {
             "mv -f k.$$ kilter-$D&&{ ls -t kilter-*|tail -n +4|while read -r f;do rm -f \"./$f\";done;\
-                 exec ./kilter-$D serve;}"
+                 ./kilter-$D serve;exit $?;}"
         }
-        false => "exec ./k.$$ serve --remove",
+        false => "./k.$$ serve --remove;exit $?",
     };
     format!(
         "if head -c {size}|gzip -dc >k.$$&&test \"$(sha256sum <k.$$)\" = \"$D  -\"&&chmod 700 k.$$;then {run};fi;\
@@ -103,7 +105,7 @@ pub(crate) fn receive(size: usize, keeps_cache: bool) -> String {
     )
 }
 
-/// Returns the lines that receive a program of `size` bytes into memory of a kind of machine, and become it. They need
+/// Returns the lines that receive a program of `size` bytes into memory of a kind of machine, and run it. They need
 /// perl.
 pub(crate) fn receive_in_memory(size: usize, machine: &str) -> String {
     // memfd_create(2).
@@ -122,7 +124,9 @@ pub(crate) fn receive_in_memory(size: usize, machine: &str) -> String {
          unless $got;my $at=0;while($at<$got){{$at+=syswrite($f,$b,$got-$at,$at)||die $!}}$left-=$got}}\
          exec(qq(/proc/self/fd/$fd),q(serve))||die qq(exec: $!\\n)"
     );
-    format!("perl -e '{program}';echo \"$M failed\"\n")
+    // The exit code of a program that a signal has ended.
+    let killed = "R=$?;if test $R -gt 128&&test $R -lt 193;then exit $R;fi";
+    format!("perl -e '{program}';{killed};echo \"$M failed\"\n")
 }
 
 #[cfg(test)]

@@ -136,7 +136,8 @@ impl RemoteSession {
         // Without a capture, there are no events of the error output.
         invocation.stderr = Capture::Last(1);
         let child = Coprocess::start(invocation).map_err(unreachable)?;
-        let mut connection = RemoteSession { child, received: Vec::new(), complaint: Vec::new(), ended: None };
+        let host = destination.name.clone();
+        let mut connection = RemoteSession { host, child, received: Vec::new(), complaint: Vec::new(), ended: None };
         let found = connection.first_line(destination, &marker, settings, until)?;
         connection.bootstrap(destination, &found, &marker, settings, until)?;
         if let Some(scripts) = settings.scripts {
@@ -172,7 +173,7 @@ impl RemoteSession {
                 return message["scripts"].as_bool().ok_or_else(|| OpenError::Scripts(why.to_owned()));
             }
             if self.ended.is_some() {
-                return Err(OpenError::Scripts(self.complaint_or("the host closed the connection")));
+                return Err(OpenError::Scripts(self.end_reason_or("the host closed the connection")));
             }
             self.receive_until(until, settings)?;
         }
@@ -299,7 +300,7 @@ impl RemoteSession {
         let frame = loop {
             let is_failed = self.received.first() == Some(&b'k') && self.marked_line(marker).is_some();
             if is_failed || self.ended.is_some() && self.received.is_empty() {
-                let why = self.complaint_or("it was damaged on the way, or the disk is full");
+                let why = self.end_reason_or("it was damaged on the way, or the disk is full");
                 return Err(OpenError::Program(match found.cached {
                     Cached::NoDirectory => {
                         format!("no directory there allows the execution of programs, and perl failed: {why}")
@@ -315,7 +316,7 @@ impl RemoteSession {
                 }
             }
             if self.ended.is_some() {
-                return Err(OpenError::Program(self.complaint_or("it ended at once")));
+                return Err(OpenError::Program(self.end_reason_or("it ended at once")));
             }
             self.receive_until(until, settings)?;
         };

@@ -1,7 +1,7 @@
 //! Commands that a host executes as they are: the words of the command line, without the options for hosts.
 
 use kilter_process::Stream;
-use kilter_remote::{Finished, RemoteCall};
+use kilter_remote::{Finished, LinkError, RemoteCall};
 use serde_json::{Map, Value as Json, json};
 
 use super::hosts::{HostAnswer, Hosts, keep};
@@ -11,6 +11,9 @@ use crate::style::{FAILED, styled};
 use crate::target_results::{self, TargetResult};
 use crate::visible::visible;
 use crate::{foreign, output, signals};
+
+/// Number of the signal that the kernel sends if memory is used up.
+const SIGKILL: i32 = 9;
 
 /// Runs the command.
 pub(super) fn run(cli: &Cli, words: Vec<String>) -> Exit {
@@ -163,7 +166,16 @@ pub(super) fn report(host: &str, answer: &HostAnswer) {
         HostAnswer::Lost { error, stderr } => {
             foreign::write(Stream::Stderr, stderr);
             output::line(format_args!("{} {host}: {}", styled(FAILED, "failed:"), visible(&error.to_string())));
-            output::hint("the command ended on the host after its step in flight; `kilter history` there shows it");
+            output::hint(match error {
+                LinkError::Lost(_) => {
+                    "the command ended on the host after its step in flight; `kilter history` there shows it"
+                }
+                LinkError::Killed { signal: SIGKILL, .. } => {
+                    "`journalctl -k` on the host shows if its memory was used up; `kilter history` there shows the \
+                     changes before"
+                }
+                LinkError::Killed { .. } => "`kilter history` on the host shows the changes before",
+            });
         }
     }
 }

@@ -397,6 +397,33 @@ fn host_that_accepts_no_connection_after_the_change_reverts_it() {
 }
 
 #[test]
+fn signal_that_ends_kilter_on_a_host_is_named() {
+    let sshd = Sshd::start();
+    let manifest = |name: &str, kill: &str| {
+        let text = format!("resources:\n  exec[kill]: {{command: {kill:?}, shell: true}}\n");
+        sshd.place.file(name, text)
+    };
+    let command = manifest("command.yaml", "kill -9 $PPID");
+    // The parent of the command is the session.
+    let session = manifest("session.yaml", "read -r _ _ _ session _ </proc/$PPID/stat; kill -ABRT $session");
+    for options in [&[][..], &["--become-method", "su"]] {
+        if !options.is_empty() && !is_root() {
+            continue;
+        }
+        for (manifest, signal) in [(&command, "signal 9 (SIGKILL)"), (&session, "signal 6 (SIGABRT)")] {
+            let applied = sshd.kilter("h1", &[options, &["apply", "--yes", manifest]].concat());
+            let why = format!("failed: h1: kilter on h1 was ended by {signal}\n");
+            assert!(applied.code == 4 && applied.stderr.contains(&why), "{options:?} {signal}: {applied:?}");
+        }
+    }
+    let json = sshd.kilter("h1", &["apply", "--yes", "--format", "json", &command]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let result = &json["results"]["h1"];
+    assert_eq!(result["result"], "lost", "{json:#}");
+    assert_eq!(result["error"], "kilter on h1 was ended by signal 9 (SIGKILL)", "{json:#}");
+}
+
+#[test]
 fn banner_and_other_login_shell_do_not_confuse_a_session() {
     let banner = Place::new();
     let path = banner.file("banner", "Welcome!\nkilter 0 cached\n".repeat(50));

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use kilter_remote::RemoteCall;
+use serde_json::Value as Json;
 
 use super::hosts::{HostAnswer, Hosts};
 use super::plans::{self, NoPlan, Planner};
@@ -18,6 +19,18 @@ use edits::HeldManifests;
 
 /// Beginning of the lines of a run that was interrupted.
 const INTERRUPTED: &str = "interrupted";
+
+/// Events of a run that was interrupted.
+const ENDING_EVENTS: [&str; 2] = ["interrupted", "ended"];
+
+/// Returns true if a line shows the end of a run that was interrupted: as text, or as an event in JSON.
+fn is_interruption(line: &str) -> bool {
+    let is_event = || {
+        let event = serde_json::from_str::<Json>(line).ok();
+        event.is_some_and(|event| ENDING_EVENTS.iter().any(|ending| event["event"] == *ending))
+    };
+    line.starts_with(INTERRUPTED) || line.starts_with('{') && is_event()
+}
 
 /// Runs the command.
 pub(super) fn run(cli: &Cli, args: &RunArgs, words: &[String]) -> Exit {
@@ -110,7 +123,7 @@ impl RemoteRun<'_> {
             let call = RemoteCall { args: self.host_args(), stdin: held.take(), ..RemoteCall::default() };
             let is_cancelled = || signals::is_raised() || held.is_edited();
             // The run ends only to begin again.
-            let is_hidden = |line: &str| line.starts_with(INTERRUPTED) && held.is_pending() && !signals::is_raised();
+            let is_hidden = |line: &str| held.is_pending() && !signals::is_raised() && is_interruption(line);
             let answer = forward::by_line(self.planner.hosts, host, &call, &is_cancelled, &is_hidden);
             let HostAnswer::Finished { finished, .. } = &answer else { return answer };
             // Only a run that has not started ends with this code. It finds problems that only the host knows.

@@ -48,6 +48,30 @@ fn run_on_a_host_takes_up_edits() {
 }
 
 #[test]
+fn edit_is_no_interruption_in_json() {
+    let sshd = Sshd::start();
+    let config = sshd.path("ssh_config");
+    let (held, value) = (sshd.path("held"), std::path::PathBuf::from(sshd.path("held")));
+    let manifest = sshd.path("site.yaml");
+    let write = |text: &str| {
+        sshd.place.file("site.yaml", format!("resources:\n  file[{held}]: {{content: {text}}}\n"));
+    };
+    write("one");
+    let words = ["--ssh-config", &config, "--on", "h1", "run", "--format", "json", &manifest];
+    let running = Running::of(&sshd.place, &words);
+    wait("the first change", || content(&value) == "one");
+    write("two");
+    wait("the edit", || content(&value) == "two");
+    let (code, out, errors) = running.end();
+    assert_eq!(code, Some(143), "{errors}");
+    let event = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["event"].clone();
+    let events: Vec<serde_json::Value> = out.lines().map(event).collect();
+    let count = |name: &str| events.iter().filter(|event| *event == name).count();
+    assert_eq!([count("interrupted"), count("ended")], [1, 1], "{out}");
+    assert_eq!(events.last(), Some(&json!("ended")), "{out}");
+}
+
+#[test]
 fn run_checks_a_device_at_the_interval_of_its_resources() {
     let devices = Devices::new();
     let appliance = devices.appliance("box1");

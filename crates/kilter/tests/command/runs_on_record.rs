@@ -510,3 +510,17 @@ fn report_of_a_period_is_one_page_with_counts_drift_and_changes() {
     let page = std::fs::read_to_string(place.path().join("page.html")).unwrap();
     assert!(page.contains("<b>0</b> runs") && page.contains("No repair of a drift is on record."), "{page}");
 }
+
+#[test]
+fn lines_of_a_failure_are_shown_as_lines() {
+    let place = Place::new();
+    let command = "printf 'one\\ntw\\033[2Jo\\n' >&2; exit 3";
+    let text = format!("resources:\n  exec[fail]: {{command: {command:?}, shell: true}}\n");
+    assert_eq!(place.run(&["apply", &place.file("fail.yaml", text)]).code, 4);
+    for words in [&["history", "show", "last"][..], &["history", "exec[fail]"]] {
+        let shown = place.run(words).stdout;
+        let error: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("    error: ")).take(3).collect();
+        assert_eq!(error[1..], ["      one", "      tw\\u{1b}[2Jo"], "{words:?}: {shown}");
+        assert!(!shown.contains('\u{1b}'), "{words:?}: {shown}");
+    }
+}

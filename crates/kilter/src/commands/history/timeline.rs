@@ -145,7 +145,9 @@ pub(super) fn details(event: &HistoryEvent) -> String {
         text += &format!("    refreshed by {}\n", visible(&by));
     }
     if let Some(failure) = event.body["failure"].as_str() {
-        text += &format!("    {} {}\n", styled(FAILED, "error:"), visible(failure).replace('\n', "\n      "));
+        // `visible` escapes line breaks, so each line is made visible on its own.
+        let lines: Vec<String> = failure.lines().map(visible).collect();
+        text += &format!("    {} {}\n", styled(FAILED, "error:"), lines.join("\n      "));
     }
     if let Some(cause) = event.body["because_of"].as_str() {
         text += &format!("    because of {}\n", visible(cause));

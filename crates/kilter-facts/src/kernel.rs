@@ -76,6 +76,15 @@ pub trait Kernel: Send + Sync {
     fn now(&self) -> i64;
 }
 
+/// Returns the name of a machine from the host name of the kernel. Before any program has set one, the host name is
+/// empty or `(none)`.
+pub fn machine_name(nodename: &str) -> &str {
+    match nodename {
+        "" | "(none)" => "localhost",
+        name => name,
+    }
+}
+
 /// The kernel that this process runs on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LiveKernel;

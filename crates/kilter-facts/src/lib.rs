@@ -27,6 +27,6 @@ mod system;
 
 pub use external::{ExecutableObserver, ExternalFacts, FactProblem, ObserveExecutable};
 pub use facts::Facts;
-pub use kernel::{Address, Ids, Kernel, LiveKernel, Space, Uname};
+pub use kernel::{Address, Ids, Kernel, LiveKernel, Space, Uname, machine_name};
 pub use lookup::LookupError;
 pub use system::FactSource;

@@ -103,7 +103,7 @@ fn local(state_dir: Option<PathBuf>) -> PathBuf {
 }
 
 fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    kilter_facts::machine_name(&rustix::system::uname().nodename().to_string_lossy()).to_owned()
 }
 
 /// Returns the paths with an event after each change of collected resources.

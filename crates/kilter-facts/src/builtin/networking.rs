@@ -5,6 +5,7 @@ mod interfaces;
 use kilter_model::{Hash, Value};
 
 use super::parts;
+use crate::kernel::machine_name;
 use crate::system::FactSource;
 
 pub(super) fn networking(system: &FactSource) -> Option<Value> {
@@ -16,8 +17,8 @@ pub(super) fn networking(system: &FactSource) -> Option<Value> {
     let names = HostNames::of(system);
     parts([
         ("domain", names.domain.as_deref().map(Value::from)),
-        ("fqdn", names.fqdn().map(Value::from)),
-        ("hostname", names.hostname.as_deref().map(Value::from)),
+        ("fqdn", Some(Value::from(names.fqdn()))),
+        ("hostname", Some(Value::from(names.hostname.as_str()))),
         ("interfaces", (!interfaces.is_empty()).then(|| as_value(&interfaces))),
         ("ip", of("ip")),
         ("ip6", of("ip6")),
@@ -38,27 +39,27 @@ fn as_value(entries: &Hash) -> Value {
 
 /// Names of the machine from its own configuration. No name server is queried.
 struct HostNames {
-    hostname: Option<String>,
+    hostname: String,
     domain: Option<String>,
 }
 
 impl HostNames {
     fn of(system: &FactSource) -> HostNames {
-        let node = system.kernel().uname().nodename;
+        let uname = system.kernel().uname();
+        let node = machine_name(&uname.nodename);
         if let Some((hostname, domain)) = node.split_once('.') {
             let domain = (!domain.is_empty()).then(|| domain.to_owned());
-            return HostNames { hostname: Some(hostname.to_owned()), domain };
+            return HostNames { hostname: hostname.to_owned(), domain };
         }
-        let domain = domain_in_hosts(system, &node).or_else(|| domain_of_resolver(system));
-        HostNames { hostname: (!node.is_empty()).then_some(node), domain }
+        let domain = domain_in_hosts(system, node).or_else(|| domain_of_resolver(system));
+        HostNames { hostname: node.to_owned(), domain }
     }
 
-    fn fqdn(&self) -> Option<String> {
-        let hostname = self.hostname.as_deref()?;
-        Some(match &self.domain {
-            Some(domain) => format!("{hostname}.{domain}"),
-            None => hostname.to_owned(),
-        })
+    fn fqdn(&self) -> String {
+        match &self.domain {
+            Some(domain) => format!("{}.{domain}", self.hostname),
+            None => self.hostname.clone(),
+        }
     }
 }
 

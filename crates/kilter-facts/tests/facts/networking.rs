@@ -87,4 +87,9 @@ fn the_domain_is_taken_from_the_name_then_hosts_then_the_resolver() {
     let mut named = FakeRoot::new().with([resolv, hosts]);
     named.kernel.uname.nodename = "db.example.edu".to_owned();
     assert_eq!(names(&named), json!(["db", "example.edu", "db.example.edu"]));
+    for unset in ["", "(none)"] {
+        let mut unnamed = FakeRoot::new();
+        unnamed.kernel.uname.nodename = unset.to_owned();
+        assert_eq!(names(&unnamed), json!(["localhost", null, "localhost"]), "{unset:?}");
+    }
 }

@@ -52,6 +52,30 @@ fn scripts_get_run_and_host_name() {
 }
 
 #[test]
+fn machine_without_a_host_name_is_localhost() {
+    assert!(is_root(), "run this test as root: it sets the host name in a namespace");
+    let place = Place::new();
+    let set = "echo \"$1\" >/proc/sys/kernel/hostname; shift; exec \"$@\"";
+    for name in ["", "(none)"] {
+        let unnamed = |words: &[&str]| {
+            let kilter = place.command(words);
+            let mut command = std::process::Command::new("unshare");
+            command.args(["--uts", "sh", "-c", set, "sh", name]).arg(kilter.get_program()).args(kilter.get_args());
+            command.current_dir(place.path());
+            command.envs(kilter.get_envs().filter_map(|(key, value)| Some((key, value?))));
+            place.end(&mut command)
+        };
+        let fact = unnamed(&["facts", "networking.hostname"]);
+        assert_eq!((fact.code, fact.stdout.as_str()), (0, "localhost\n"), "{name:?}: {fact:?}");
+        let file = place.path().join("made").display().to_string();
+        let set = unnamed(&["set", "file", &file, &format!("content=of {name}")]);
+        assert_eq!(set.code, 0, "{name:?}: {set:?}");
+        let shown = unnamed(&["history", "show", "last"]);
+        assert!(shown.stdout.contains(" on localhost"), "{name:?}: {shown:?}");
+    }
+}
+
+#[test]
 fn replay_uses_recorded_host_name() {
     let place = told();
     for type_name in ["simple_told", "json_told", "mold_told"] {

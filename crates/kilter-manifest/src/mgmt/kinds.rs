@@ -454,3 +454,23 @@ fn key(reader: &mut GraphReader, fields: &Fields, lowered: &mut Lowered) {
         copy(fields, name, lowered, name);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_name_the_number_and_all_kinds() {
+        let document = |name: &str| {
+            let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+            std::fs::read_to_string(format!("{root}/{name}")).unwrap()
+        };
+        let count = format!("done for {} of its kinds", KINDS.len());
+        assert!(document("README.md").contains(&count), "README.md: {count}");
+        let page = document("docs/reference/mgmt-graphs.md");
+        let rows = page.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
+        let shown: String = rows.collect();
+        let missing: Vec<&str> = names().into_iter().filter(|name| !shown.contains(&format!("`{name}`"))).collect();
+        assert_eq!(missing, [""; 0], "docs/reference/mgmt-graphs.md");
+    }
+}

@@ -13,8 +13,8 @@ const TRIGGERED: &str = "Custom insync logic determined that this resource is ou
 
 /// Returns the differences between the current and the desired state.
 ///
-/// For a removal, the only difference is `ensure`. For a creation, the differences include the new values.
-/// Parameters, read-only attributes and attributes that were not declared are not compared.
+/// For a removal, the only difference is `ensure`. For a creation, and for a resource that becomes another kind of
+/// `ensure`, the differences include the new values of all attributes that will change. Parameters, read-only attributes and attributes that were not declared are not compared.
 ///
 /// # Errors
 /// If the desired state is unreachable, because an `init_only` attribute of an existing resource differs.
@@ -30,9 +30,7 @@ pub fn compare(
         && let Some(attribute) = schema.find("ensure")
     {
         differences.extend(compare_one(provider, cx, attribute, is, should, wanted)?);
-        let is_created = !is.exists && !differences.is_empty();
-        let is_settled = !differences.is_empty() && !is_created && can_be_absent(schema);
-        if wanted.as_str() == Some("absent") || is_settled {
+        if wanted.as_str() == Some("absent") {
             return Ok(differences);
         }
     } else if !is.exists && can_be_absent(schema) {

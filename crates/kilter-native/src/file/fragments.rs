@@ -14,7 +14,7 @@ use super::error::FileError;
 use super::observe::is_later;
 use super::open::{self, Parent, READ};
 use super::predict::{self, Known};
-use super::{content_insync, content_message, mode, opened_path, secret};
+use super::{content_insync, content_message, introduction, is_new, mode, opened_path, secret};
 use crate::value_text::texts;
 
 /// Maximum size in bytes of assembled content, which is held in memory.
@@ -153,6 +153,9 @@ pub(super) fn compare(state: &mut State, effective: &Attributes) {
 }
 
 fn diff(state: &State, effective: &Attributes) -> Option<EcoString> {
+    if is_new(state, effective) {
+        return introduction(state, effective);
+    }
     let (is, should) = (state.attributes.get("content")?, effective.get("content")?);
     content::diff(open::trim(&state.name), is.as_bytes()?, should.as_bytes()?)
 }

@@ -157,12 +157,18 @@ impl FileProvider {
         }
         Ok(state)
     }
+}
 
-    /// Returns the content of a new file as a diff.
-    fn introduction(&self, is: &State, should: &Attributes) -> Option<EcoString> {
-        let content = should.get("content").filter(|content| !is.exists && !content.holds_sensitive())?;
-        content::introduction(open::trim(&is.name), content.as_bytes()?)
-    }
+/// Returns the content of a new file as a diff.
+fn introduction(is: &State, should: &Attributes) -> Option<EcoString> {
+    let content = should.get("content").filter(|content| !content.holds_sensitive())?;
+    content::introduction(open::trim(&is.name), content.as_bytes()?)
+}
+
+/// Returns true if the change makes a new file: none exists, or one of another kind.
+fn is_new(is: &State, should: &Attributes) -> bool {
+    let kind = should.text("ensure").filter(|kind| matches!(*kind, "file" | "directory" | "link"));
+    !is.exists || kind.is_some_and(|kind| is.attributes.text("ensure") != Some(kind))
 }
 
 impl Provider for FileProvider {
@@ -236,7 +242,7 @@ impl Provider for FileProvider {
             "mode" => mode_insync(is, should),
             "content" => content_insync(is, should),
             "acl" if should.text("acl") == Some("keep") => Insync::Same,
-            "target" if should.get_bool("replace") == Some(false) => Insync::Same,
+            "target" if should.get_bool("replace") == Some(false) && !is_new(is, should) => Insync::Same,
             _ => Insync::Default,
         }
     }
@@ -346,8 +352,8 @@ impl Explain for FileProvider {
         if attribute != "content" {
             return None;
         }
-        if !is.exists {
-            return self.introduction(is, should);
+        if is_new(is, should) {
+            return introduction(is, should);
         }
         let (is_content, content) = (is.attributes.get("content")?, should.get("content")?);
         if is_content.holds_sensitive() || content.holds_sensitive() {
@@ -415,6 +421,9 @@ fn ensure_insync(is: &State, should: &Attributes) -> Insync {
 /// Compares modes. A symbolic mode is in sync if it changes no bits.
 fn mode_insync(is: &State, should: &Attributes) -> Insync {
     let (found, declared) = (is.attributes.text("mode"), should.text("mode"));
+    if is_new(is, should) {
+        return if found == declared { Insync::Same } else { Insync::Differs(None) };
+    }
     let recurse = should.get_bool("recurse") == Some(true);
     if found == declared && !recurse {
         return Insync::Same;
@@ -442,7 +451,7 @@ fn mode_insync(is: &State, should: &Attributes) -> Insync {
 }
 
 fn content_insync(is: &State, should: &Attributes) -> Insync {
-    if should.get_bool("replace") == Some(false) {
+    if should.get_bool("replace") == Some(false) && !is_new(is, should) {
         return Insync::Same;
     }
     let Some(wanted) = should.get("content") else { return Insync::Default };
@@ -484,11 +493,11 @@ fn unshown(is: &State, should: &Attributes, found: Option<&[u8]>, wanted: &[u8])
     if should.get_bool("show_diff") == Some(false) {
         return Some("`show_diff` is false".into());
     }
-    let why = match (is.exists, found) {
-        (false, _) => content::unintroduced(wanted),
+    let why = match (is_new(is, should), found) {
+        (true, _) => content::unintroduced(wanted),
         // The present content was too large to load.
-        (true, None) => Some(content::DiffOmitted::Large(content::MAX_DIFF_BYTES)),
-        (true, Some(found)) => content::unshown(found).or(content::unshown(wanted)),
+        (false, None) => Some(content::DiffOmitted::Large(content::MAX_DIFF_BYTES)),
+        (false, Some(found)) => content::unshown(found).or(content::unshown(wanted)),
     };
     why.map(|why| eco_format!("{why}"))
 }

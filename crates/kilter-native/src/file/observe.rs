@@ -65,6 +65,7 @@ pub(super) fn declared(
         Ensure::Is(kind) => kind == looked.kind,
     };
     let is_removed_tree = !settled && looked.kind == Kind::Directory && (spec.ensure == Ensure::Absent || spec.force);
+    let mut replaced = Vec::new();
     if settled {
         state.unknown.extend(ownership(cx, accounts, name, &spec, &looked, &mut attributes));
         if let Some(target) = spec.target.filter(|_| looked.kind == Kind::Link) {
@@ -82,6 +83,8 @@ pub(super) fn declared(
             state.unknown.push(unknown);
         }
         state.drift.extend(foreign);
+    } else if let Ensure::Is(_) = spec.ensure {
+        replaced = self::replaced(cx, accounts, name, &spec, &looked, &mut attributes);
     }
     if is_removed_tree
         && cx.is_noop()
@@ -92,8 +95,26 @@ pub(super) fn declared(
     if !settled && cx.is_noop() && state.unknown.is_empty() {
         state.unknown.extend(unknown_new(cx, name, path, &spec));
     }
+    state.unknown.extend(replaced);
     state.attributes = attributes;
     Ok(state)
+}
+
+/// Adds owner, group and a numeric mode of a file that another kind of file replaces. A symbolic mode applies to the
+/// mode of the new file. Returns the attributes that a plan cannot predict.
+fn replaced(
+    cx: &Context<'_>,
+    accounts: &Ids,
+    name: &str,
+    spec: &Spec<'_>,
+    looked: &OpenedPath,
+    attributes: &mut Attributes,
+) -> Vec<Unknown> {
+    let unknown = ownership(cx, accounts, name, spec, looked, attributes);
+    if !matches!(spec.mode(), Some(mode::DeclaredMode::Exact(_))) {
+        attributes.remove("mode");
+    }
+    unknown
 }
 
 /// Returns the state of a missing path, with the entries of a tree that is copied to it. In a plan, the future content

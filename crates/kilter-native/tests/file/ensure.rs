@@ -33,9 +33,9 @@ fn files_and_links_replace_each_other_without_force() {
     let as_link = file(&path, [("target", text("/etc"))]);
     let as_directory = file(&path, [("ensure", text("directory"))]);
     converge(&as_file);
-    assert_eq!(told(&converge(&as_link)), ["ensure"]);
+    assert_eq!(told(&converge(&as_link)), ["ensure", "target"]);
     assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
-    assert_eq!(told(&converge(&as_file)), ["ensure"]);
+    assert_eq!(told(&converge(&as_file)), ["ensure", "content"]);
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
     converge(&as_directory);
     fs::remove_dir(&path).unwrap();

@@ -573,3 +573,61 @@ fn plan_is_not_written_through_a_link_of_another_user() {
     assert!(refused.code == 1 && refused.stderr.contains("of the user with uid 65534"), "{refused:?}");
     assert_eq!(content(&place, "precious"), "precious");
 }
+
+#[test]
+fn plan_of_another_kind_of_file_shows_every_attribute_that_changes() {
+    let place = place(
+        "  file[DIR/link]: { content: \"declared\\n\", mode: \"0600\" }\n  \
+         file[DIR/directory]: { content: x, mode: \"0640\", force: true }\n  \
+         file[DIR/file]: { target: DIR/other }\n  \
+         file[DIR/parts]: { fragments: [DIR/part], mode: u=rw }\n  \
+         file[DIR/secret]: { content: { sensitive: hunter2 }, replace: false }\n  \
+         file[DIR/to]: { ensure: directory, mode: \"0700\" }\n",
+    );
+    let path = |name: &str| place.path().join(name);
+    for link in ["link", "parts", "secret", "to"] {
+        symlink("/etc/hostname", path(link)).unwrap();
+    }
+    fs::create_dir(path("directory")).unwrap();
+    fs::set_permissions(path("directory"), fs::Permissions::from_mode(0o755)).unwrap();
+    place.file("file", "x");
+    place.file("part", "part\n");
+    let planned = plan(&place);
+    let shown = planned.stdout.split_once("plan ").map_or(&*planned.stdout, |(steps, _)| steps);
+    let expected = "~ file[DIR/link]\n    ensure: link → file\n    content: nothing → {sha256}a23c9e491c7f\n      --- DIR/link (is)\n      \
+         +++ DIR/link (should)\n      @@ -0,0 +1,1 @@\n      +declared\n    mode: (none) → 0600\n";
+    assert!(shown.contains(expected), "{shown}");
+    for lines in [
+        "~ file[DIR/directory]\n    ensure: directory → file\n    content: nothing → {sha256}2d711642b726\n",
+        "    mode: 0755 → 0640\n",
+        "~ file[DIR/file]\n    ensure: file → link\n    target: (none) → DIR/other\n",
+        "~ file[DIR/parts]\n    ensure: link → file\n    mode: (none) → u=rw\n    content: nothing → {sha256}",
+        "      +part\n",
+        "~ file[DIR/secret]\n    ensure: link → file\n    content: another content (not shown: it is sensitive)\n",
+        "~ file[DIR/to]\n    ensure: link → directory\n    mode: (none) → 0700\n",
+    ] {
+        assert!(shown.contains(lines), "{lines}\n{shown}");
+    }
+    let (code, report) = applied(&place);
+    assert_eq!(code, 0, "{report:#}");
+    let mode = |name: &str| fs::symlink_metadata(path(name)).unwrap().mode() & 0o7777;
+    assert_eq!((content(&place, "link"), mode("link")), ("declared\n".to_owned(), 0o600));
+    assert_eq!((content(&place, "directory"), mode("directory")), ("x".to_owned(), 0o640));
+    assert_eq!(fs::read_link(path("file")).unwrap(), path("other"));
+    assert_eq!((content(&place, "parts"), content(&place, "secret")), ("part\n".to_owned(), "hunter2".to_owned()));
+    assert_eq!(mode("to"), 0o700);
+    assert_eq!(place.run(&["plan", "m.yaml"]).code, 0, "a second plan is empty");
+}
+
+#[test]
+fn another_kind_of_file_than_in_the_plan_is_refused() {
+    let place = place("  file[DIR/link]: { content: x, mode: \"0600\" }\n");
+    symlink("/etc/hostname", place.path().join("link")).unwrap();
+    plan(&place);
+    fs::remove_file(place.path().join("link")).unwrap();
+    place.file("link", "precious");
+    let (code, report) = applied(&place);
+    let (status, mark, _) = of(&report, "/link");
+    assert_eq!((code, &*status, &*mark), (4, "failed", "stale"), "{report:#}");
+    assert_eq!(content(&place, "link"), "precious");
+}

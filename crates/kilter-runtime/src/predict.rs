@@ -445,10 +445,14 @@ impl PredictedWorld {
 
     /// Returns a pending resource that may install an object which another one misses.
     pub(crate) fn bringer(&self, reader: ResourceId) -> Option<Because> {
+        self.bringer_before(reader).map(|by| self.because(by, true))
+    }
+
+    /// Returns a pending resource that comes before another one, and may install an object which that one misses.
+    pub(crate) fn bringer_before(&self, reader: ResourceId) -> Option<ResourceId> {
         let state = self.read();
         let mut all = state.commands.iter().chain(&state.bringers).copied();
-        let by = all.find(|by| *by != reader && self.comes_before(*by, reader))?;
-        Some(self.because(by, true))
+        all.find(|by| *by != reader && self.comes_before(*by, reader))
     }
 
     /// Returns true if a writer of a path that this resource reads has not settled, and is not ordered after it.

@@ -11,7 +11,7 @@ use kilter_provider::{Context, Level, Wanted};
 use super::bus::BusError;
 use super::read::is_init_script;
 use super::systemd::{FileChange, SERVICE, Systemd, UNIT};
-use super::{ServiceProvider, unit};
+use super::{ServiceProvider, impossible_without_unit, missing_unit, unit};
 
 /// Number of checks after a start, and the pause between them. For systemd, a `simple` unit counts as started before
 /// its program runs, so that such a unit is observed for 0.25 s.
@@ -52,6 +52,8 @@ struct UnitChange<'p, 'c> {
     /// Name of the resource.
     name: &'p EcoString,
     unit: String,
+    /// State in which systemd has loaded the unit, such as `loaded` or `not-found`.
+    load: String,
     begun: SystemTime,
 }
 
@@ -63,11 +65,18 @@ impl ServiceProvider {
         };
         let mut of = self.begin(cx, change.name)?;
         let ensure = should.text("ensure");
-        if ensure == Some("stopped") {
+        let is_missing = !change.is.exists && of.is_missing()?;
+        if is_missing && impossible_without_unit(change) {
+            return Err(missing_unit(change.name));
+        }
+        if ensure == Some("stopped") && !is_missing {
             of.stop()?;
         }
         if let Some(enable) = should.text("enable") {
-            of.enable(enable, ensure)?;
+            match enable {
+                "false" if is_missing => {}
+                _ => of.enable(enable, ensure)?,
+            }
         }
         if ensure == Some("running") {
             of.start("start", "StartUnit")?;
@@ -113,11 +122,31 @@ impl ServiceProvider {
         let mut systemd = Systemd::open(&self.machine.sockets, cx).map_err(text)?;
         let mut loaded = systemd.load(&[&unit::unit_of(name)]).map_err(text)?;
         let loaded = loaded.pop().ok_or("systemd did not return the unit")?.map_err(text)?;
-        Ok(UnitChange { provider: self, cx, systemd, name, unit: loaded.id, begun: SystemTime::now() })
+        Ok(UnitChange {
+            provider: self,
+            cx,
+            systemd,
+            name,
+            unit: loaded.id,
+            load: loaded.load,
+            begun: SystemTime::now(),
+        })
     }
 }
 
 impl UnitChange<'_, '_> {
+    /// Returns true if the unit does not exist, also after systemd has read the unit files again.
+    fn is_missing(&mut self) -> Result<bool, EcoString> {
+        if self.load != "not-found" {
+            return Ok(false);
+        }
+        self.reload()?;
+        let loaded = self.systemd.load(&[&self.unit]).map_err(text)?.pop().ok_or("systemd did not return the unit")?;
+        let loaded = loaded.map_err(text)?;
+        self.unit = loaded.id;
+        Ok(loaded.load == "not-found")
+    }
+
     fn stop(&mut self) -> Result<(), EcoString> {
         let result = self.systemd.job("StopUnit", &self.unit).map_err(text)?;
         match result.as_str() {

@@ -143,24 +143,53 @@ impl Provider for ServiceProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let change = |change: &Change<'_>| match mode {
-            Mode::Preview => Outcome::done(),
+            Mode::Preview => preview(cx, change, impossible_without_unit(change)),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
         changes.iter().map(|each| redacted_outcome(each, change(each))).collect()
     }
 
     fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
-        enable_insync(attribute, is, should)
+        match (attribute, should.text("ensure")) {
+            ("ensure", Some("stopped")) if !is.exists => Insync::Same,
+            _ => enable_insync(attribute, is, should),
+        }
     }
 }
 
+/// Returns the error of a change of a unit that does not exist.
+fn missing_unit(name: &str) -> EcoString {
+    eco_format!("there is no unit {name}")
+}
+
+/// Returns true if a change needs a unit that does not exist. systemd can mask a unit without a file.
+fn impossible_without_unit(change: &Change<'_>) -> bool {
+    let declared = |attribute| change.should.and_then(|should| should.text(attribute));
+    !change.is.exists
+        && (declared("ensure") == Some("running") || matches!(declared("enable"), Some("true" | "static")))
+}
+
+/// Previews a change. A missing unit is a failure, or a note if an unordered resource may create the unit first.
+fn preview(cx: &Context<'_>, change: &Change<'_>, is_impossible: bool) -> Outcome {
+    if !is_impossible {
+        return Outcome::done();
+    }
+    let why = missing_unit(change.name);
+    if !cx.preview_context().may_change_before(change.name) {
+        return Outcome::failed(why);
+    }
+    let note = eco_format!("{why}: the change fails unless another resource creates the unit first");
+    Outcome { notes: vec![note], ..Outcome::done() }
+}
+
 /// Compares `enable` as Puppet's provider for systemd does: `enabled_insync?` of a static or an indirect unit, and
-/// `enabled?` of a masked one.
+/// `enabled?` of a masked one and of one that does not exist.
 fn enable_insync(attribute: &str, is: &State, should: &Attributes) -> Insync {
     if attribute != "enable" {
         return Insync::Default;
     }
     match (is.attributes.text("enable"), should.text("enable")) {
+        (None, Some("false")) if !is.exists => Insync::Same,
         (Some("static"), Some("true" | "false")) | (Some("mask"), Some("false")) => Insync::Same,
         _ => Insync::Default,
     }

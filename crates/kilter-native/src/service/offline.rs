@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ecow::{EcoString, eco_format};
+use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State};
 use kilter_process::Invocation;
 use kilter_provider::{
@@ -71,7 +71,7 @@ impl OfflineServiceProvider {
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         if !change.is.exists {
-            return Err(eco_format!("there is no unit {}", change.name));
+            return Err(super::missing_unit(change.name));
         }
         let Some(should) = change.should.and_then(|should| should.text("enable")) else { return Ok(()) };
         let is_masked = change.is.attributes.text("enable") == Some("mask");
@@ -97,7 +97,7 @@ impl Default for OfflineServiceProvider {
 /// Returns the state of a unit, by the word of systemctl for the state of its file.
 fn state(name: &EcoString, file: &str) -> State {
     let enable = match file {
-        "" | "not-found" => return State::absent(name.clone()),
+        "" | "not-found" => return State { is_unknown: true, ..State::absent(name.clone()) },
         "enabled" => "true",
         "static" | "indirect" | "generated" | "alias" => "static",
         "masked" | "masked-runtime" => "mask",
@@ -147,7 +147,7 @@ impl Provider for OfflineServiceProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let change = |change: &Change<'_>| match mode {
-            Mode::Preview => Outcome::done(),
+            Mode::Preview => super::preview(cx, change, !change.is.exists),
             Mode::Apply => self.change(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
         };
         changes.iter().map(|each| redacted_outcome(each, change(each))).collect()
@@ -255,7 +255,8 @@ mod tests {
             let failure = image.set("gone", &should).failure;
             assert_eq!(failure.as_deref(), Some("there is no unit gone"), "{declared:?}");
         }
-        assert_eq!(image.checked("gone", &Attributes::from_iter([("ensure", "stopped")])).differences, []);
+        let should = Attributes::from_iter([("ensure", "stopped"), ("enable", "false")]);
+        assert_eq!(image.checked("gone", &should).differences, []);
     }
 
     #[test]

@@ -23,6 +23,9 @@ resources:
   service[rpcbind.socket]: {ensure: stopped, enable: mask}
 ```
 
+A unit that does not exist is stopped and not enabled: it is in sync with `ensure: stopped` and `enable: false`, and \
+can be masked. With `ensure: running` or `enable: true`, a plan fails, unless an earlier resource may create the unit.
+
 Where systemd is installed and does not run, such as in an image, the provider `offline` manages `enable` alone: it \
 accepts `ensure` with a warning, and does not compare it. A unit that does not exist fails with `ensure: running`.
 
@@ -47,7 +50,8 @@ const OFFLINE_DESC: &str = "\
 Units of systemd on a system that does not run, such as an image or a container without systemd.
 
 kilter manages `enable` by `systemctl --root=/`. It neither starts nor stops units: it accepts `ensure`, warns, and \
-does not compare it. A unit that does not exist fails with `ensure: running`. A refresh has no effect.
+does not compare it. A unit that does not exist fails with `ensure: running`, and is in sync with `enable: false`. A \
+refresh has no effect.
 
 ```yaml
 resources:
@@ -98,5 +102,5 @@ fn described(desc: &str) -> TypeSchema {
              restart. kilter restarts a unit that cannot reload.",
         )
         .autorequire("file", FILES)
-        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter])
+        .features(&[Feature::CustomInsync, Feature::Refresh, Feature::SimpleGetFilter, Feature::SupportsNoop])
 }

@@ -89,6 +89,74 @@ fn missing_unit_is_unknown_and_impossible_name_concerns_only_itself() {
 }
 
 #[test]
+fn missing_unit_is_stopped_and_not_enabled() {
+    let systemd = FakeSystemd::new([]);
+    let provider = systemd.provider();
+    let name = EcoString::from("gone");
+    let differing = |should: &Attributes| -> Vec<String> {
+        let found = check(&provider, &Context::empty(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap();
+        found.differences.iter().map(|one| one.attribute.to_string()).collect()
+    };
+    let preview = |should: &Attributes| {
+        let found = check(&provider, &Context::empty(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap();
+        let change = Change::new(&name, &found.state, Some(should), &found.differences);
+        provider.set(&Context::empty(), &[change], Mode::Preview).remove(0)
+    };
+    for should in [[("ensure", "stopped"), ("enable", "false")], [("enable", "false"), ("refresh", "reload")]] {
+        assert_eq!(differing(&attributes(should)), [] as [String; 0], "{should:?}");
+    }
+    for (should, expected) in [
+        ([("ensure", "running"), ("enable", "false")], vec!["ensure"]),
+        ([("ensure", "running"), ("enable", "true")], vec!["ensure", "enable"]),
+        ([("ensure", "stopped"), ("enable", "true")], vec!["enable"]),
+        ([("ensure", "stopped"), ("enable", "static")], vec!["enable"]),
+    ] {
+        assert_eq!(differing(&attributes(should)), expected);
+        assert_eq!(preview(&attributes(should)).failure.as_deref(), Some("there is no unit gone"), "{should:?}");
+        assert_eq!(set(&provider, "gone", should).unwrap_err(), "there is no unit gone", "{should:?}");
+        assert_eq!(systemd.calls(), ["reload"], "{should:?}");
+    }
+    // systemd masks also a unit without a file.
+    let masked = [("ensure", "stopped"), ("enable", "mask")];
+    assert_eq!(preview(&attributes(masked)), Outcome::done());
+    set(&provider, "gone", masked).unwrap();
+    assert_eq!(systemd.calls(), ["reload", "mask gone.service", "reload"]);
+    assert_eq!(read(&provider, "gone")[1], "mask");
+}
+
+#[test]
+fn unit_that_another_resource_may_create_fails_no_preview() {
+    struct PendingPreview;
+    impl kilter_provider::PreviewContext for PendingPreview {
+        fn may_change_before(&self, _: &str) -> bool {
+            true
+        }
+
+        fn declared(&self, _: &str, _: &str) -> Option<&Attributes> {
+            None
+        }
+    }
+    let systemd = FakeSystemd::new([]);
+    let (name, should) = (EcoString::from("gone"), attributes([("ensure", "running")]));
+    let is = State::absent(name.clone());
+    let cx = Context::empty().with_preview_context(&PendingPreview);
+    let outcome = systemd.provider().set(&cx, &[Change::new(&name, &is, Some(&should), &[])], Mode::Preview).remove(0);
+    assert_eq!(outcome.failure, None);
+    assert_eq!(
+        outcome.notes,
+        ["there is no unit gone: the change fails unless another resource creates the unit first"]
+    );
+}
+
+#[test]
+fn unit_whose_file_is_new_is_read_before_it_counts_as_missing() {
+    let systemd = FakeSystemd::new([]);
+    std::fs::write(systemd.root.path().join("system/new.service"), "[Service]\n").unwrap();
+    set(&systemd.provider(), "new", [("ensure", "running")]).unwrap();
+    assert_eq!(systemd.calls(), ["reload", "start new.service"]);
+}
+
+#[test]
 fn list_has_loaded_units_and_unit_files_once() {
     let systemd = FakeSystemd::new([
         ("loaded.service", FakeUnit::disabled()),

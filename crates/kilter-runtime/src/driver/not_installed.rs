@@ -27,7 +27,11 @@ impl Driver<'_, '_, '_, '_> {
             }
             Ok(found) => {
                 let why = self.cannot_be_created(done, found)?;
-                (why, context.required_before(vertex).or_else(|| context.pending_before(vertex))?)
+                let first = match found.differences.is_empty() {
+                    true => context.required_before(vertex).or_else(|| context.predicted()?.bringer_before(vertex)),
+                    false => context.required_before(vertex).or_else(|| context.pending_before(vertex)),
+                };
+                (why, first?)
             }
         };
         let first = self.prepared.resource(first).reference.clone();
@@ -35,10 +39,12 @@ impl Driver<'_, '_, '_, '_> {
     }
 
     /// Returns the reason why a missing resource cannot be created: its type has an `ensure` that cannot be
-    /// `absent`.
+    /// `absent`. If it is in sync, as a stopped service without a unit, an earlier resource may still bring it in
+    /// another state.
     fn cannot_be_created(&self, done: &CallResult, found: &Found) -> Option<EcoString> {
         let schema = self.prepared.provider(done.vertex).schema();
-        let ensure = schema.find("ensure").filter(|_| !found.state.exists && !found.differences.is_empty())?;
+        let is_open = !found.differences.is_empty() || found.state.is_unknown;
+        let ensure = schema.find("ensure").filter(|_| !found.state.exists && is_open)?;
         let can_be_absent = ensure.data_type.check(&Value::from("absent")).is_ok();
         (!can_be_absent).then(|| "it does not exist yet".into())
     }

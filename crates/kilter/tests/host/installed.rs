@@ -46,6 +46,12 @@ fn installed_programs_and_units_are_unknown_in_plan() {
         assert!(plan.stdout.contains("? service[kilter-greeter] not known yet"), "{plan:#?}");
         assert!(plan.stdout.contains("known after package[kilter-greeter] (it does not exist yet)"), "{plan:#?}");
         assert!(plan.stdout.contains("4 resources: 2 to change, 2 not known yet"), "{plan:#?}");
+        // The package may start and enable the unit, which does not exist now.
+        let stopped = "resources:\n  package[kilter-greeter]: {}\n  \
+                       service[kilter-greeter]: { ensure: stopped, enable: false }\n";
+        std::fs::write(host.root().join("root/stopped.yaml"), stopped).unwrap();
+        let plan = kilter("plan", "/root/stopped.yaml");
+        assert!(plan.stdout.contains("known after package[kilter-greeter] (it does not exist yet)"), "{plan:#?}");
 
         let apply = kilter("apply", "/root/site.yaml");
         assert_eq!(apply.code, 0, "{apply:#?}");
@@ -99,6 +105,36 @@ fn service_is_unknown_until_its_declared_unit_file_exists() {
         host.bash("systemctl is-active kilter-own && systemctl is-enabled kilter-own");
         let again = host.run(&["kilter", "plan", "/root/site.yaml"]);
         assert_eq!(again.code, 0, "{again:#?}");
+    });
+}
+
+#[test]
+fn service_without_a_unit_is_in_sync_if_stopped_and_fails_in_the_plan_if_running() {
+    let name = "installed::service_without_a_unit_is_in_sync_if_stopped_and_fails_in_the_plan_if_running";
+    sandboxed(name, || {
+        let host = host_with_kilter("web");
+        let write = |attributes: &str| {
+            let manifest = format!("resources:\n  service[gone]: {{ {attributes} }}\n");
+            std::fs::write(host.root().join("root/site.yaml"), manifest).unwrap();
+        };
+        let kilter = |command: &str| host.run(&["kilter", command, "/root/site.yaml"]);
+        for attributes in ["ensure: stopped, enable: false", "enable: false", "ensure: stopped"] {
+            write(attributes);
+            let (plan, apply) = (kilter("plan"), kilter("apply"));
+            assert_eq!((plan.code, apply.code), (0, 0), "{attributes}: {plan:#?} {apply:#?}");
+        }
+        for attributes in ["ensure: running", "ensure: stopped, enable: true"] {
+            write(attributes);
+            let (plan, apply) = (kilter("plan"), kilter("apply"));
+            assert_eq!((plan.code, apply.code), (4, 4), "{attributes}: {plan:#?} {apply:#?}");
+            for ended in [plan, apply] {
+                assert!(ended.stdout.contains("there is no unit gone"), "{attributes}: {ended:#?}");
+            }
+        }
+        write("ensure: stopped, enable: mask");
+        let (plan, apply, again) = (kilter("plan"), kilter("apply"), kilter("plan"));
+        assert_eq!((plan.code, apply.code, again.code), (2, 0, 0), "{plan:#?} {apply:#?} {again:#?}");
+        host.bash("[ \"$(readlink /etc/systemd/system/gone.service)\" = /dev/null ]");
     });
 }
 

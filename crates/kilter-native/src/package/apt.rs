@@ -120,18 +120,14 @@ impl Apt<'_> {
     /// # Errors
     /// If apt-get refuses the change.
     pub(super) fn removals(&self, args: &[String]) -> Result<Vec<EcoString>, EcoString> {
-        let output = self.query(Invocation::new("apt-get").args(["-s", "-q", "-y"]).args(args))?;
-        let removed = |line: &str| {
-            let line = line.strip_prefix("Remv ").or_else(|| line.strip_prefix("Purg "))?;
-            line.split(' ').next().map(EcoString::from)
-        };
-        Ok(output.lines().filter_map(removed).collect())
+        Ok(removed(&self.query(Invocation::new("apt-get").args(["-s", "-q", "-y"]).args(args))?))
     }
 
-    /// Returns the packages that nothing needs after a removal, by a simulation; none if apt-get refuses the removal.
-    pub(super) fn unneeded_after(&self, names: &[&str]) -> Vec<EcoString> {
+    /// Returns all packages that a removal removes, and those that nothing needs afterwards, by a simulation; none if
+    /// apt-get refuses the removal.
+    pub(super) fn removal_effects(&self, names: &[&str]) -> (Vec<EcoString>, Vec<EcoString>) {
         let simulated = Invocation::new("apt-get").args(["-s", "-q", "-y", "remove", "--"]).args(names);
-        self.query(simulated).map(|output| unneeded(&output)).unwrap_or_default()
+        self.query(simulated).map(|output| (removed(&output), unneeded(&output))).unwrap_or_default()
     }
 
     fn query(&self, invocation: Invocation) -> Result<EcoString, EcoString> {
@@ -263,13 +259,33 @@ fn is_usable(path: &Path) -> bool {
 /// Describes a failed program by its errors, or else by the end of its output.
 fn failure(name: &str, finished: &Output, deadline: Duration) -> EcoString {
     let output = [finished.stdout.text(), finished.stderr.text()].concat();
-    let is_telling = |line: &&str| {
-        ["E:", "W:", "N:", "dpkg:", "The following"].iter().any(|start| line.starts_with(start))
-            || line.starts_with(' ') && line.contains(" : ")
-    };
-    let telling: Vec<&str> = output.lines().filter(is_telling).collect();
+    let telling = errors(&output);
     let said = if telling.is_empty() { ending_of(&output) } else { ending_of(&telling.join("\n")) };
     crate::tool::failure(name, finished, deadline, said)
+}
+
+/// Returns the lines of apt that give the reason of a failure: its errors, the unmet dependencies with their further
+/// lines, and the packages that it would have to remove.
+fn errors(output: &str) -> Vec<&str> {
+    let mut is_list = false;
+    let is_telling = |line: &&str| {
+        if !line.starts_with(' ') {
+            is_list = line.starts_with("The following") && line.contains("REMOVED");
+        }
+        ["E:", "W:", "N:", "dpkg:", "The following"].iter().any(|start| line.starts_with(start))
+            || line.starts_with(' ')
+                && (is_list || [" : ", "Depends: ", "Conflicts: ", "Breaks: "].iter().any(|word| line.contains(word)))
+    };
+    output.lines().filter(is_telling).collect()
+}
+
+/// Parses the output of a simulation: the packages that it removes.
+fn removed(output: &str) -> Vec<EcoString> {
+    let removed = |line: &str| {
+        let line = line.strip_prefix("Remv ").or_else(|| line.strip_prefix("Purg "))?;
+        line.split(' ').next().map(EcoString::from)
+    };
+    output.lines().filter_map(removed).collect()
 }
 
 /// Parses the output of `apt-cache policy`.
@@ -371,6 +387,31 @@ libc6:i386:
         let one = "The following package was automatically installed and is no longer required:\n  patch\nUse it\n";
         assert_eq!(unneeded(one), ["patch"]);
         assert_eq!(unneeded("The following packages will be REMOVED:\n  git\n"), [""; 0]);
+    }
+
+    #[test]
+    fn removed_packages_are_those_of_the_simulation() {
+        let output = "Reading package lists...\nThe following packages will be REMOVED:\n  git git-email\nRemv git-email \
+                      [1:2.39.5-0+deb12u3]\nPurg git [1:2.39.5-0+deb12u3] [libc6:i386 ]\nInst other [1]\n";
+        assert_eq!(removed(output), ["git-email", "git"]);
+    }
+
+    #[test]
+    fn errors_of_apt_have_all_unmet_dependencies() {
+        let output = "Reading package lists...\nSome packages could not be installed.\nThe following packages have \
+                      unmet dependencies:\n app : Depends: lib (>= 2) but 1.0 is to be installed\n       Depends: gone \
+                      but it is not installable\nE: Unable to correct problems, you have held broken packages.\n";
+        let expected = [
+            "The following packages have unmet dependencies:",
+            " app : Depends: lib (>= 2) but 1.0 is to be installed",
+            "       Depends: gone but it is not installable",
+            "E: Unable to correct problems, you have held broken packages.",
+        ];
+        assert_eq!(errors(output), expected);
+        let output = "The following packages will be REMOVED:\n  exim4\nThe following NEW packages will be installed:\n  \
+                      postfix\nE: Packages need to be removed but remove is disabled.\n";
+        assert_eq!(errors(output)[1], "  exim4");
+        assert!(!errors(output).contains(&"  postfix"));
     }
 
     #[test]

@@ -16,7 +16,8 @@ const MAX_LIST_BYTES: u64 = 16 << 20;
 /// priority `optional`.
 const KEPT: &str = "grub shim- systemd-boot raspi-firmware firmware- intel-microcode amd64-microcode dracut cryptsetup \
                     lvm2 mdadm zfsutils btrfs-progs xfsprogs ifupdown network-manager netplan cloud-init \
-                    openssh-server qemu-guest-agent kilter";
+                    openssh-server qemu-guest-agent kilter systemd-resolved wpasupplicant iwd \
+                    connman";
 
 /// Directories of the unit files of packages.
 const UNITS: [&str; 2] = ["/usr/lib/systemd/system/", "/lib/systemd/system/"];

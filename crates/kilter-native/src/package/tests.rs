@@ -91,6 +91,8 @@ impl Runner for FakeApt {
                 POLICY
             } else if has("showpkg") {
                 SHOWPKG
+            } else if has("dpkg") {
+                "Remv debconf [1.5]\nRemv libc6:i386 [2.36-8]\nRemv dpkg [1.21.22]\n"
             } else {
                 "Remv gone\n"
             };
@@ -191,6 +193,48 @@ fn journal_of_a_running_dpkg_counts() {
     let row = "Package: dpkg\nStatus: install ok half-installed\nArchitecture: amd64\nVersion: 1.22\n";
     fs::write(bench.root.path().join("var/lib/dpkg/updates/0000"), row).unwrap();
     assert_eq!(bench.state("dpkg").attributes.text("ensure"), Some("broken"));
+}
+
+#[test]
+fn plan_of_a_removal_names_the_packages_that_it_takes_along() {
+    /// Declares `debconf`, and the absence of `libc6:i386`.
+    struct OtherPackages([Attributes; 2]);
+    impl kilter_provider::PreviewContext for OtherPackages {
+        fn may_change_before(&self, _: &str) -> bool {
+            false
+        }
+
+        fn declared(&self, _: &str, name: &str) -> Option<&Attributes> {
+            let at = ["debconf", "libc6:i386"].iter().position(|known| *known == name)?;
+            self.0.get(at)
+        }
+    }
+    #[derive(Default)]
+    struct LogLines(Mutex<Vec<String>>);
+    impl kilter_provider::Log for LogLines {
+        fn log(&self, _: kilter_provider::Level, _: &str, _: &str, message: &str) {
+            self.0.lock().unwrap().push(message.to_owned());
+        }
+    }
+    let bench = AptBench::new();
+    let [dpkg, gone] = ["dpkg", "half"].map(EcoString::from);
+    let should = Attributes::from_iter([("ensure", "absent")]);
+    let states = [&dpkg, &gone].map(|name| bench.state(name));
+    let previewed = |cx: &Context<'_>, count: usize| -> Vec<Vec<EcoString>> {
+        let changes =
+            [Change::new(&dpkg, &states[0], Some(&should), &[]), Change::new(&gone, &states[1], Some(&should), &[])];
+        let outcomes = bench.provider.set(cx, &changes[..count], Mode::Preview);
+        outcomes.into_iter().map(|outcome| outcome.notes).collect()
+    };
+    let all = "also removes the packages that depend on it: debconf libc6:i386";
+    assert_eq!(previewed(&Context::empty(), 1), [[all]]);
+    assert_eq!(previewed(&Context::empty(), 2)[0], [all]);
+    let others = OtherPackages(["present", "absent"].map(|ensure| Attributes::from_iter([("ensure", ensure)])));
+    let lines = LogLines::default();
+    let cx = Context::empty().with_preview_context(&others).with_log(&lines);
+    assert_eq!(previewed(&cx, 1), [["also removes the packages that depend on it: debconf"]]);
+    let warning = "the removal also removes debconf, which depends on it, but `package[debconf]` is declared present";
+    assert_eq!(*lines.0.lock().unwrap(), [warning]);
 }
 
 #[test]

@@ -94,12 +94,38 @@ impl Run<'_> {
                 steps.iter().filter(|step| matches!(step.goal, PackageAction::Remove | PackageAction::Purge)).collect();
             if let [first, ..] = *removed {
                 let names: Vec<&str> = removed.iter().map(|step| step.name.as_str()).collect();
-                outcomes[first.at].notes.extend(unneeded_note(&self.apt.unneeded_after(&names)));
+                let (all, unneeded) = self.apt.removal_effects(&names);
+                if all.iter().any(|name| !names.contains(&name.as_str())) {
+                    self.add_taken_along(&removed, all, &mut outcomes);
+                }
+                outcomes[first.at].notes.extend(unneeded_note(&unneeded));
             }
             return outcomes;
         }
         self.carry_out(&steps, &mut outcomes);
         outcomes
+    }
+
+    /// Adds notes about the packages that removals take along, because they depend on a removed package. Warns about
+    /// those that the manifest declares. `all` has the packages that the removals remove together.
+    fn add_taken_along(&self, steps: &[&TransactionStep<'_>], all: Vec<EcoString>, outcomes: &mut [Outcome]) {
+        let is_meant = |name: &EcoString| steps.iter().any(|step| step.name == name);
+        for step in steps {
+            let taken = match steps {
+                [_] => all.clone(),
+                _ => self.apt.removal_effects(&[step.name]).0,
+            };
+            let declared = |name: &EcoString| self.cx.preview_context().declared("package", name);
+            let is_absent = |name: &EcoString| declared(name).is_some_and(is_removal);
+            let taken: Vec<EcoString> = taken.into_iter().filter(|name| !is_meant(name) && !is_absent(name)).collect();
+            for other in taken.iter().filter(|other| declared(other).is_some()) {
+                let message = format!(
+                    "the removal also removes {other}, which depends on it, but `package[{other}]` is declared present"
+                );
+                self.cx.log(Level::Warning, "package", step.name, &message);
+            }
+            outcomes[step.at].notes.extend(taken_along_note(&taken));
+        }
     }
 
     /// Determines the goal of a change from the present state of the package.
@@ -410,6 +436,11 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// Returns the note about packages that a removal takes along.
+fn taken_along_note(names: &[EcoString]) -> Option<EcoString> {
+    (!names.is_empty()).then(|| eco_format!("also removes the packages that depend on it: {}", names.join(" ")))
 }
 
 /// Returns the note about packages that a removal leaves.

@@ -4,6 +4,8 @@
 //! applies to build scripts and procedural macros, which cannot be static. So the target is named, and the program
 //! lies below `target/TARGET/dist`.
 
+mod order;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,6 +26,15 @@ pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
     let program = build(root).map_err(|why| vec![why])?;
     let size = program.metadata().map_err(|error| vec![format!("{}: {error}", program.display())])?.len();
     Ok(format!("{}: {:.1} MB", program.display(), size as f64 / 1e6))
+}
+
+/// Builds the program with its symbols, and records the functions that a run executes.
+pub(crate) fn record_order(root: &Path) -> Result<String, Vec<String>> {
+    let record = || {
+        succeeds(command(root)?.env("CARGO_PROFILE_DIST_STRIP", "false"))?;
+        order::record(root, &program(root)?)
+    };
+    record().map_err(|why| vec![why])
 }
 
 /// Builds the program and returns its path.
@@ -62,7 +73,12 @@ pub(crate) fn command(root: &Path) -> Result<Command, String> {
     flags.extend(remapped(root).into_iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())));
     flags.extend(WEAK_FUNCTIONS.iter().map(|function| format!("-Clink-arg=-Wl,-u,{function}")));
     let mut build = cargo(root);
-    build.args(["build", "--locked", "--profile", "dist", "-p", "kilter", "--target", &target]);
+    build.args(["rustc", "--locked", "--profile", "dist", "-p", "kilter", "--bin", "kilter", "--target", &target]);
+    if target == LINKED_WITH_LLD {
+        // Only for the program itself: another order does not compile the libraries again.
+        let script = order::script(&target_directory(root))?;
+        build.args(["--", &format!("-Clink-arg=-Wl,-T,{}", script.display())]);
+    }
     build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     // An incremental build has other bytes than a fresh one.
     build.env("CARGO_INCREMENTAL", "0");

@@ -6,7 +6,7 @@
 //! | `test` | installs the programs for the tests, and runs all tests; `--quick` runs the quick ones of libraries |
 //! | `host` | boots a test host with kilter, and runs a shell or a command there |
 //! | `layers` | checks the dependencies of the crates against `layers.toml` |
-//! | `dist` | builds the static program for installation |
+//! | `dist` | builds the static program for installation; `--order` records the order of its functions with valgrind |
 //! | `package` | builds that program and packages of it; `--try` installs them on a test host |
 //! | `measure` | builds that program and measures it; `--gates` selects the measurements without noise |
 //! | `server` | builds that program and applies `examples/server` with it to test hosts, in many orders |
@@ -38,7 +38,7 @@ use std::process::ExitCode;
 
 use all_tests::Simulation;
 
-const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist | \
+const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist [--order] | \
                      package [--try] | measure [--gates] [NAME...] | \
                      server [--shuffles N] [--graphs N] [--seed S] [--trial NAME] | \
                      rollout | devices | inventory-peer [--random N] | layers | type-names | docs [--check]";
@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         ["rollout"] => report(rollout::run(&root)),
         ["devices"] => report(devices::run(&root)),
         ["dist"] => report(dist::run(&root)),
+        ["dist", "--order"] => report(dist::record_order(&root)),
         ["package"] => report(package::run(&root)),
         ["package", "--try"] => report(package::try_packages(&root)),
         ["inventory-peer", options @ ..] => report(inventory_peer::run(&root, options)),

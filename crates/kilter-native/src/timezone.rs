@@ -17,6 +17,10 @@ use crate::file::lone;
 const LINK: &str = "/etc/localtime";
 const NAME_FILE: &str = "/etc/timezone";
 const ZONES: &str = "/usr/share/zoneinfo/";
+/// Rules of all zones, and their other names, in the source form of zic(8).
+const RULES: &str = "/usr/share/zoneinfo/tzdata.zi";
+/// Debian's packages with zones. Since Debian 13, the second one has former names such as US/Eastern.
+const PACKAGES: [&str; 2] = ["tzdata", "tzdata-legacy"];
 
 /// First bytes of a file with the rules of a zone (tzfile(5)).
 const MAGIC: &[u8] = b"TZif";
@@ -31,7 +35,7 @@ resources:
 
 A machine has one time zone, so declare one `timezone`. kilter replaces the link `/etc/localtime`, and the content of \
 `/etc/timezone` where that file exists, as on Debian. The zone must exist below `/usr/share/zoneinfo`: on Debian it \
-comes from the package `tzdata`.
+comes from the package `tzdata`. Debian 13 has former names, such as `US/Eastern`, in the package `tzdata-legacy`.
 
 Running programs keep the time zone that they have read at their start: let the resource `notify` services that need \
 the new one.";
@@ -92,11 +96,31 @@ impl TimezoneProvider {
         match std::fs::read(&path) {
             Ok(bytes) if bytes.starts_with(MAGIC) => Ok(()),
             Ok(_) => Err(eco_format!("{path} is not the file of a time zone")),
-            Err(error) => Err(eco_format!(
-                "there is no time zone `{zone}`: {path}: {error} (names are as in `timedatectl list-timezones`; \
-                 the package tzdata has them)"
-            )),
+            Err(error) => {
+                let hint = self.remedy(zone).unwrap_or_else(|| {
+                    "names are as in `timedatectl list-timezones`; the package tzdata has them".into()
+                });
+                Err(eco_format!("there is no time zone `{zone}`: {path}: {error} ({hint})"))
+            }
         }
+    }
+
+    /// Returns the remedy for a missing zone if its rules are on this machine.
+    fn remedy(&self, zone: &str) -> Option<EcoString> {
+        let rules = std::fs::read_to_string(self.path(RULES)).ok()?;
+        let legacy = PACKAGES[1];
+        let bare = ["posix/", "right/"].iter().find_map(|directory| zone.strip_prefix(directory));
+        let name = bare.unwrap_or(zone);
+        rules.lines().find_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            match (words.next()?, words.next()?, words.next()?) {
+                ("L", target, link) if link == name && bare.is_none() => Some(eco_format!(
+                    "`{zone}` is a former name of `{target}`: write that name, or install the package {legacy}"
+                )),
+                ("L", _, known) | ("Z", known, _) if known == name => Some(eco_format!("install the package {legacy}")),
+                _ => None,
+            }
+        })
     }
 
     fn change(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<Outcome, EcoString> {
@@ -224,7 +248,7 @@ impl Relations for TimezoneProvider {
     fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let zone = format!("{ZONES}{}", should.text("zone").unwrap_or(name));
         add(AutoEdge { by: Match::PathOrAncestor, ..AutoEdge::require("file", &zone) });
-        add(AutoEdge::require("package", "tzdata"));
+        PACKAGES.iter().for_each(|package| add(AutoEdge::require("package", package)));
         [LINK, NAME_FILE].iter().for_each(|path| add(AutoEdge::require("file", path)));
     }
 }
@@ -323,6 +347,25 @@ mod tests {
         assert_eq!(machine.differences("Etc/UTC").len(), 1);
         assert!(machine.set("Etc/UTC", Mode::Apply).is_done());
         assert_eq!(machine.link(), "/usr/share/zoneinfo/Etc/UTC");
+    }
+
+    #[test]
+    fn former_name_without_a_file_names_the_package_and_the_present_name() {
+        let machine = TimezoneFixture::new();
+        let rules = "# version 2026f\nR C 1 1 0 ...\nZ America/New_York -4:56:2 - LMT\nL America/New_York US/Eastern\n";
+        std::fs::write(machine.root.path().join("usr/share/zoneinfo/tzdata.zi"), rules).unwrap();
+        for mode in [Mode::Preview, Mode::Apply] {
+            let outcome = format!("{:?}", machine.set("US/Eastern", mode));
+            let hint = "`US/Eastern` is a former name of `America/New_York`: write that name, or install the package \
+                        tzdata-legacy";
+            assert!(outcome.contains(hint), "{outcome}");
+        }
+        for zone in ["right/US/Eastern", "posix/America/New_York"] {
+            let outcome = format!("{:?}", machine.set(zone, Mode::Apply));
+            assert!(outcome.contains("(install the package tzdata-legacy)"), "{outcome}");
+        }
+        let outcome = format!("{:?}", machine.set("US/Eastem", Mode::Apply));
+        assert!(outcome.contains("the package tzdata has them"), "{outcome}");
     }
 
     #[test]

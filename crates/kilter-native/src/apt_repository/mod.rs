@@ -69,11 +69,17 @@ impl AptRepositoryProvider {
 
     fn state(&self, cx: &Context<'_>, name: &EcoString, should: Option<&Attributes>) -> Result<State, EcoString> {
         let path = file_of(name);
-        let Some(text) = self.text(&path)? else { return Ok(State::absent(name.clone())) };
+        let is_unwanted = should.is_some_and(is_absent);
         let mut attributes = Attributes::from_iter([("ensure", "present".into()), ("name", name.clone())]);
+        let Some(text) = self.text(&path)? else {
+            return Ok(match is_unwanted && unpack::exists(&self.system.path(&rival(name)))? {
+                true => State::present(name.clone(), attributes),
+                false => State::absent(name.clone()),
+            });
+        };
         let stanza = match Stanza::parse(&text) {
             // A file of any form can be removed.
-            Err(_) if should.is_some_and(is_absent) => return Ok(State::present(name.clone(), attributes)),
+            Err(_) if is_unwanted => return Ok(State::present(name.clone(), attributes)),
             stanza => stanza.map_err(|why| eco_format!("{path}: {why}"))?,
         };
         for (attribute, field, form) in FIELDS {
@@ -232,18 +238,19 @@ impl AptRepositoryProvider {
         lone::remove(&self.system.path(path), cx).map_err(|error| eco_format!("{error}"))
     }
 
-    /// Removes the file of a repository, and its keyring if kilter has written it.
+    /// Removes the files of a repository in both formats, and its keyring in kilter's place if they name it.
     fn remove(&self, cx: &Context<'_>, name: &str) -> Result<(), EcoString> {
         if !is_name(name) {
             return Err(eco_format!("`{name}` is no name of a repository"));
         }
-        let path = file_of(name);
-        let text = self.text(&path).ok().flatten().unwrap_or_default();
-        let ring = Stanza::parse(&text).ok().and_then(|stanza| stanza.value(SIGNED_BY));
-        self.remove_file(cx, &path)?;
-        if let Some(ring) = ring.filter(|ring| is_own(name, ring)) {
-            self.remove_file(cx, &ring)?;
+        let files = [file_of(name), rival(name)];
+        let texts: Vec<String> = files.iter().filter_map(|path| self.text(path).ok().flatten()).collect();
+        let rings = FORMS.map(|form| keyring(name, form));
+        // The files come last: an interrupted removal still finds them.
+        for ring in rings.iter().filter(|ring| texts.iter().any(|text| is_keyring_of(text, ring))) {
+            self.remove_file(cx, ring)?;
         }
+        files.iter().try_for_each(|path| self.remove_file(cx, path))?;
         StateFiles::of(cx, STATE).remove(name)
     }
 
@@ -314,6 +321,13 @@ fn rival(name: &str) -> String {
 
 fn keyring(name: &str, form: key::KeyForm) -> String {
     format!("{KEYRINGS}{name}.{}", form.extension())
+}
+
+/// Returns true if a file of either format names the keyring.
+fn is_keyring_of(text: &str, ring: &str) -> bool {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let mut words = lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "[]=,:".contains(c)));
+    words.any(|word| word == ring)
 }
 
 /// Returns true if kilter writes the key of the repository to this path.
@@ -440,7 +454,9 @@ impl Provider for AptRepositoryProvider {
         let should_text = should.text(attribute).unwrap_or_default();
         let same = |is_same: bool| if is_same { Insync::Same } else { Insync::Differs(None) };
         match attribute {
-            "ensure" if is.attributes.get_bool("updated") == Some(false) && must_update(should) => {
+            "ensure"
+                if is.attributes.get_bool("updated") == Some(false) && must_update(should) && !is_absent(should) =>
+            {
                 Insync::Differs(Some("the package lists are not updated".into()))
             }
             "key" | "key_source" => match self.key_difference(is, should) {
@@ -494,13 +510,17 @@ impl Predict for AptRepositoryProvider {
 
     fn effects(&self, _: &Context<'_>, change: &Change<'_>) -> Option<Vec<Effect>> {
         let rings = FORMS.map(|form| keyring(change.name, form));
-        let paths = rings.into_iter().chain([file_of(change.name), LISTS.to_owned()]);
+        let removed = change.should.is_none_or(is_absent).then(|| rival(change.name));
+        let paths = rings.into_iter().chain([file_of(change.name), LISTS.to_owned()]).chain(removed);
         Some(paths.map(|path| Effect::Path { path: path.into(), node: PathState::Unknown }).collect())
     }
 
     fn footprint(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
         say(Footprint::Writes { path: &file_of(name), is_whole: false });
         say(Footprint::Writes { path: LISTS, is_whole: false });
+        if is_absent(should) {
+            say(Footprint::Writes { path: &rival(name), is_whole: false });
+        }
         FORMS.iter().for_each(|form| say(Footprint::Writes { path: &keyring(name, *form), is_whole: false }));
         if let Some(path) = should.text("key_source").filter(|path| path.starts_with('/')) {
             say(Footprint::Reads { path, below: false });
@@ -514,7 +534,8 @@ impl Watch for AptRepositoryProvider {
         let is_key = should.get("key").is_some() || should.get("key_source").is_some();
         let rings = FORMS.iter().filter(|_| is_key).map(|form| watch(&keyring(name, *form)));
         let source = should.text("key_source").filter(|path| path.starts_with('/')).map(watch);
-        rings.chain([watch(&file_of(name))]).chain(source).collect()
+        let rival = is_absent(should).then(|| watch(&rival(name)));
+        rings.chain([watch(&file_of(name))]).chain(source).chain(rival).collect()
     }
 }
 

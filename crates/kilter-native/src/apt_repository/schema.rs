@@ -35,7 +35,8 @@ repository for which there is a file `NAME.list`. A list of all repositories omi
 
 **Keys.** kilter checks that `key` or the file of `key_source` is an OpenPGP public key, and writes it to \
 `/etc/apt/keyrings/NAME.asc`, or `NAME.gpg` if it is binary. The key in `signed_by` stays in the stanza. With \
-`ensure: absent`, kilter removes the file and the key that it wrote.
+`ensure: absent`, kilter removes `NAME.sources`, a file `NAME.list` in the one-line format, and the key in \
+`/etc/apt/keyrings/NAME.asc` or `NAME.gpg` that they name.
 
 **Package lists.** After a change, kilter runs `apt-get update` once for all changes of a batch. If that fails, \
 kilter updates each repository alone, and only those fail that apt cannot use. A repository whose update has failed \

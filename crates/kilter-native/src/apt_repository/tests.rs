@@ -276,6 +276,32 @@ fn key_is_written_beside_the_repository_and_removed_with_it() {
 }
 
 #[test]
+fn absent_repository_loses_its_files_in_both_formats_and_the_key_that_they_name() {
+    let machine = AptRepositoryFixture::new();
+    let list = "/etc/apt/sources.list.d/vendor.list";
+    for option in ["signed-by", "arch=amd64 signed-by"] {
+        for ring in ["/etc/apt/keyrings/vendor.gpg", "/etc/apt/keyrings/shared.gpg"] {
+            machine.write(list, &format!("# The vendor\ndeb [{option}={ring}] https://a.example stable main\n"));
+            machine.write(ring, KEY);
+            assert_eq!(machine.differences("vendor", &absent()).len(), 1);
+            machine.converges(&[("vendor", absent())]);
+            assert_eq!(machine.content(list), "missing");
+            assert_eq!(machine.content(ring) == "missing", ring.contains("vendor"), "{ring}");
+        }
+    }
+    // Debian's own file has several stanzas.
+    let sources = "/etc/apt/sources.list.d/vendor.sources";
+    let stanza = "Types: deb\nURIs: https://a.example\nSuites: ./\nSigned-By:/etc/apt/keyrings/vendor.asc\n";
+    machine.write(sources, &format!("{stanza}\n{stanza}"));
+    machine.write("/etc/apt/keyrings/vendor.asc", KEY);
+    machine.write(list, "deb https://a.example ./\n");
+    machine.converges(&[("vendor", absent())]);
+    for path in [sources, list, "/etc/apt/keyrings/vendor.asc"] {
+        assert_eq!(machine.content(path), "missing", "{path}");
+    }
+}
+
+#[test]
 fn key_in_the_stanza_is_read_back() {
     let machine = AptRepositoryFixture::new();
     machine.converges(&[("vendor", vendor(&[("signed_by", KEY.into())]))]);

@@ -178,6 +178,15 @@ impl AtomicRewrite {
         AtomicRewrite::open_as(path, Some(owner), limit)
     }
 
+    /// Reads a file as [`AtomicRewrite::open`] does. If a trusted link is in its place, reads and replaces the file that
+    /// the link names, and keeps the link.
+    ///
+    /// # Errors
+    /// If another user could have made the link, and for the reasons of [`AtomicRewrite::open`].
+    pub(crate) fn open_followed(path: &str) -> Result<AtomicRewrite, AtomicRewriteError> {
+        AtomicRewrite::open(&open::link_target(path)?)
+    }
+
     fn open_as(path: &str, owner: Option<FileOwner>, limit: u64) -> Result<AtomicRewrite, AtomicRewriteError> {
         let path = open::normal(path)?;
         let parent = Rc::new(open::open_parent(path)?);

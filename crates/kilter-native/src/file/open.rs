@@ -159,6 +159,54 @@ pub(super) fn open_source(path: &str, flags: OFlags) -> Result<OwnedFd, FileErro
     open_followed(path, "read the source", flags.difference(OFlags::NOFOLLOW))
 }
 
+/// Returns the path of the file that trusted links in the place of a path name. Without a link, returns the path.
+///
+/// # Errors
+/// If another user could have made a link, there are too many links, or the system refuses.
+pub(super) fn link_target(path: &str) -> Result<String, FileError> {
+    let mut target = normal(path)?.to_owned();
+    for _ in 0..MAX_LINKS {
+        let parent = open_parent(&target)?;
+        let leaf = split(&target).1.as_bytes();
+        let failed = |errno| FileError::io("read the link", &target, errno);
+        let link = match openat(&parent.fd, leaf, PATH_ONLY, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(target),
+            link => link.map_err(failed)?,
+        };
+        let stat = fstat(&link).map_err(failed)?;
+        if Kind::of(&stat) != Kind::Link {
+            return Ok(target);
+        }
+        if let Some(why) = distrust(&parent.fd, &stat).map_err(failed)? {
+            return Err(FileError::UntrustedLink { link: parent.join(leaf), path: path.to_owned(), why });
+        }
+        let named = readlinkat(&link, c"", Vec::new()).map_err(failed)?;
+        let named = named.to_str().map_err(|_| failed(Errno::ILSEQ))?;
+        target = joined(&real_path(&parent.fd), named);
+    }
+    Err(FileError::io("read the link", path, Errno::LOOP))
+}
+
+/// Returns the path of an open directory.
+fn real_path(directory: &OwnedFd) -> String {
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(directory)));
+    path.map(|path| path.display().to_string()).unwrap_or_default()
+}
+
+/// Returns the path that a link in a directory names, without `.` and `..`.
+fn joined(directory: &str, named: &str) -> String {
+    let directory = if named.starts_with('/') { "" } else { directory };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in directory.split('/').chain(named.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
 fn open_followed(path: &str, action: &'static str, flags: OFlags) -> Result<OwnedFd, FileError> {
     match openat2(CWD, path, flags, Mode::empty(), STRICT) {
         Ok(fd) => Ok(fd),
@@ -231,19 +279,19 @@ impl Walk<'_> {
         if self.links > MAX_LINKS {
             return Err(Errno::LOOP.into());
         }
-        let name = || {
-            let directory = std::fs::read_link(format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(directory)));
-            let directory = directory.map(|path| path.display().to_string()).unwrap_or_default();
-            format!("{}/{}", directory.trim_end_matches('/'), String::from_utf8_lossy(part))
-        };
-        if !is_own(link.st_uid) {
-            return Err(WalkError::Link(name(), "it belongs neither to root nor to the user that kilter runs as"));
-        }
-        if is_shared(directory.as_fd(), &fstat(directory)?) {
-            return Err(WalkError::Link(name(), "other users can write to its directory"));
-        }
-        Ok(())
+        let Some(why) = distrust(directory, link)? else { return Ok(()) };
+        let directory = real_path(directory);
+        Err(WalkError::Link(format!("{}/{}", directory.trim_end_matches('/'), String::from_utf8_lossy(part)), why))
     }
+}
+
+/// Returns the reason why a user other than root and kilter's user could have made a link.
+fn distrust(directory: &OwnedFd, link: &Stat) -> Result<Option<&'static str>, Errno> {
+    if !is_own(link.st_uid) {
+        return Ok(Some("it belongs neither to root nor to the user that kilter runs as"));
+    }
+    let is_shared = is_shared(directory.as_fd(), &fstat(directory)?);
+    Ok(is_shared.then_some("other users can write to its directory"))
 }
 
 /// Opens an examined file with other flags, and checks that it is the same file.
@@ -311,6 +359,24 @@ mod tests {
         assert_eq!(split("/etc/motd"), ("/etc", "motd"));
         assert_eq!(split("/etc"), ("/", "etc"));
         assert_eq!(split("/"), ("/", "."));
+    }
+
+    #[test]
+    fn trusted_links_lead_to_their_target() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().canonicalize().unwrap().join(name).to_str().unwrap().to_owned();
+        let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, path(name)).unwrap();
+        std::fs::create_dir(path("default")).unwrap();
+        link("../conf", "default/relative");
+        link(&path("default/relative"), "absolute");
+        link("loop", "loop");
+        for name in ["conf", "default/relative", "absolute"] {
+            assert_eq!(link_target(&path(name)).unwrap(), path("conf"), "{name}");
+        }
+        assert!(matches!(link_target(&path("loop")), Err(FileError::Io { errno: Errno::LOOP, .. })));
+        let shared = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(path("default"), shared).unwrap();
+        assert!(matches!(link_target(&path("absolute")), Err(FileError::UntrustedLink { .. })));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 
 use crate::accounts::System;
 use crate::builtin::is_absent;
-use crate::file::atomic_rewrite::{self, AtomicRewrite};
+use crate::file::atomic_rewrite::{self, AtomicRewrite, AtomicRewriteError};
 use crate::shell_settings;
 use crate::tool::{self, RecordedPart};
 use gen_file::LocaleEntry;
@@ -26,7 +26,8 @@ const GENERATOR: &str = "locale-gen";
 const LIST: &str = "/etc/locale.gen";
 /// Lists of the locales that can be generated, of the distribution and of the administrator.
 const SUPPORTED: [&str; 2] = ["/usr/share/i18n/SUPPORTED", "/usr/local/share/i18n/SUPPORTED"];
-/// Files with the default locale: of systemd, and of Debian up to version 12.
+/// Files with the default locale: of systemd, and of Debian up to version 12. On Debian 13, the second one is a link to
+/// the first one, which may be missing.
 const DEFAULTS: [&str; 2] = ["/etc/locale.conf", "/etc/default/locale"];
 /// Setting with the default locale (locale(7)).
 const LANG: &str = "LANG";
@@ -55,7 +56,8 @@ batch with one write, and then runs `locale-gen` once; locales that exist are no
 they are.
 
 With `default: true`, the locale is the value of `LANG` in `/etc/locale.conf`, or in `/etc/default/locale` if that \
-file does not exist. Sessions that start later use it.
+file does not exist. A link there, as on Debian 13, stays, and its target has the value. Sessions that start later \
+use it.
 
 On Debian, `locale-gen` comes from the package `locales`.";
 
@@ -172,10 +174,14 @@ impl LocaleProvider {
     }
 
     /// Replaces a file if its content changes.
-    fn rewrite(&self, cx: &Context<'_>, path: &str, new: impl Fn(&[u8]) -> Vec<u8>) -> Result<(), EcoString> {
-        let path = self.system.path(path);
+    fn rewrite(
+        &self,
+        cx: &Context<'_>,
+        open: impl Fn() -> Result<AtomicRewrite, AtomicRewriteError>,
+        new: impl Fn(&[u8]) -> Vec<u8>,
+    ) -> Result<(), EcoString> {
         atomic_rewrite::rewritten(|| {
-            let file = AtomicRewrite::open(&path)?;
+            let file = open()?;
             let bytes = new(file.bytes());
             if bytes != file.bytes() {
                 file.replace(&bytes, 0o644, cx)?;
@@ -197,7 +203,11 @@ impl LocaleProvider {
                 None => unwanted.push(change.name.as_str()),
             }
         }
-        self.rewrite(cx, LIST, |old| gen_file::with(old, &wanted, &unwanted))?;
+        self.rewrite(
+            cx,
+            || AtomicRewrite::open(&self.system.path(LIST)),
+            |old| gen_file::with(old, &wanted, &unwanted),
+        )?;
         let unwanted = before.names_of(&unwanted);
         if !unwanted.is_empty() {
             let tool = Invocation::new("localedef").arg("--delete-from-archive").args(unwanted);
@@ -230,14 +240,15 @@ impl LocaleProvider {
             None => Some(false),
         };
         match is_default {
-            Some(true) if !found.is_default(change.name) => {
-                self.rewrite(cx, self.default_file(), |old| shell_settings::with(old, LANG, Some(change.name)))
-            }
-            Some(false) if found.is_default(change.name) => {
-                self.rewrite(cx, self.default_file(), |old| shell_settings::with(old, LANG, None))
-            }
+            Some(true) if !found.is_default(change.name) => self.rewrite_default(cx, Some(change.name)),
+            Some(false) if found.is_default(change.name) => self.rewrite_default(cx, None),
             _ => Ok(()),
         }
+    }
+
+    fn rewrite_default(&self, cx: &Context<'_>, locale: Option<&str>) -> Result<(), EcoString> {
+        let path = self.system.path(self.default_file());
+        self.rewrite(cx, || AtomicRewrite::open_followed(&path), |old| shell_settings::with(old, LANG, locale))
     }
 }
 

@@ -193,6 +193,23 @@ fn file_of_systemd_has_the_default_if_it_exists() {
 }
 
 #[test]
+fn link_to_the_default_stays_and_its_target_is_written() {
+    let machine = LocaleFixture::new();
+    let link = machine.root.path().join("etc/default/locale");
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("../locale.conf", &link).unwrap();
+    machine.converges(&[("de_DE.UTF-8", present(Some(true)))]);
+    assert_eq!(machine.text("etc/locale.conf"), "LANG=de_DE.UTF-8\n");
+    assert_eq!(std::fs::read_link(&link).unwrap().to_str(), Some("../locale.conf"));
+    machine.converges(&[("de_DE.UTF-8", present(Some(false)))]);
+    assert_eq!(machine.text("etc/locale.conf"), "");
+    std::fs::remove_file(machine.root.path().join("etc/locale.conf")).unwrap();
+    std::os::unix::fs::symlink("default/lang", machine.root.path().join("etc/locale.conf")).unwrap();
+    machine.converges(&[("en_US.UTF-8", present(Some(true)))]);
+    assert_eq!(machine.text("etc/default/lang"), "LANG=en_US.UTF-8\n", "both are links");
+}
+
+#[test]
 fn unsupported_and_failed_locales_are_named() {
     let machine = LocaleFixture::new();
     for mode in [Mode::Preview, Mode::Apply] {

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may end where it cannot go on")]
 
 mod confinement;
+mod debian_13;
 mod hosts;
 mod installed;
 mod main_job;

@@ -62,11 +62,19 @@ pub(crate) fn none(before: &State, after: &State, control: &State, references: &
     if others.is_empty() { Ok(()) } else { Err(format!("other files changed:{others}")) }
 }
 
-/// Returns true if the path is the title of a `file`, in which `${vars.domain}` may stand for its value.
+/// Returns true if the path is the title of a `file`.
 fn is_declared(path: &str, references: &[&str]) -> bool {
-    let domain = "shop.example";
-    let titles = [format!("file[{path}]"), format!("file[{}]", path.replace(domain, "${vars.domain}"))];
-    references.iter().any(|reference| titles.iter().any(|title| title == reference))
+    let mut titles = references.iter().filter_map(|reference| reference.strip_prefix("file[")?.strip_suffix(']'));
+    titles.any(|title| is_value_of(title, path))
+}
+
+/// Returns true if a title can have this value. An expression stands for any text without `/`.
+fn is_value_of(title: &str, value: &str) -> bool {
+    let Some((before, rest)) = title.split_once("${") else { return title == value };
+    let (_, after) = rest.split_once('}').expect("an expression ends with }");
+    let Some(value) = value.strip_prefix(before) else { return false };
+    let end = value.find('/').unwrap_or(value.len());
+    (1..=end).filter(|end| value.is_char_boundary(*end)).any(|end| is_value_of(after, &value[end..]))
 }
 
 fn is_of_type(path: &str) -> bool {
@@ -82,4 +90,20 @@ pub(crate) fn files(state: &State) -> FileTexts<'_> {
 /// Removes the time of a file whose content differs between two equal installations.
 pub(crate) fn timeless(description: &str) -> &str {
     description.split(" modified ").next().expect("a split has a first part")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expression_in_a_title_stands_for_one_part_of_a_path() {
+        let references = ["file[/etc/${vars.name}.d/${vars.version}/main]", "service[/etc/a]", "file[/etc/b]"];
+        for path in ["/etc/shop.d/17/main", "/etc/x.y.d/1/main", "/etc/b"] {
+            assert!(is_declared(path, &references), "{path}");
+        }
+        for path in ["/etc/.d/17/main", "/etc/a.d/1/2/main", "/etc/a.d/1/main/x", "/etc/a", "/etc/b/c"] {
+            assert!(!is_declared(path, &references), "{path}");
+        }
+    }
 }

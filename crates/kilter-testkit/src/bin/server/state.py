@@ -32,7 +32,7 @@ UNORDERED = re.compile(
 
 # Files with random names, or with times in their names.
 UNNAMED = re.compile(
-    "/var/lib/postgresql/15/main/|/var/lib/kilter/|/srv/shop/source/.git/objects/|/etc/ssl/certs/[0-9a-f]{8}"
+    "/var/lib/postgresql/[0-9]+/main/|/var/lib/kilter/|/srv/shop/source/.git/objects/|/etc/ssl/certs/[0-9a-f]{8}"
 )
 
 # Units that exist for one command or one boot.

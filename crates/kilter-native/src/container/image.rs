@@ -35,7 +35,8 @@ for a registry are those of `podman login`.
 
 The removal fails if a container uses the image.
 
-**Automatic edges.** An image runs after the file of its `source`, and after the package of podman or docker.";
+**Automatic edges.** An image runs after the file of its `source`, and after the package of podman or docker. An \
+absent image runs after all declared containers.";
 
 fn schema() -> TypeSchema {
     TypeSchema::new("image", DESC)
@@ -245,6 +246,10 @@ impl Relations for ImageProvider {
     }
 
     fn auto_edges(&self, _: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        // An absent container need not name its image, and a changed one uses another image.
+        if is_absent(should) {
+            add(AutoEdge { by: Match::Every, ..AutoEdge::require("container", "") });
+        }
         let direction = if is_absent(should) { Direction::After } else { Direction::Before };
         for package in self.engine.program.packages() {
             add(AutoEdge { direction, ..AutoEdge::require("package", package) });

@@ -52,7 +52,7 @@ If the process of a container has failed, the plan to start it again shows the s
 A refresh restarts a running container.
 
 **Automatic edges.** A container runs after its `image`, after the package of podman or docker, and after the files \
-and mounts that it uses as volumes. An absent container runs before its absent image.
+and mounts that it uses as volumes. An absent image runs after all declared containers.
 
 **Tests.** The tests run docker 20.10 and podman 4.3 of Debian 12; podman with the networks `none` and `host` only, and \
 without control groups.";

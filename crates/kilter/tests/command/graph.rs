@@ -239,6 +239,19 @@ fn resource_is_found_by_its_aliases() {
 }
 
 #[test]
+fn absent_image_comes_after_all_containers() {
+    let place = Place::new();
+    let path = place.file(
+        "m.yaml",
+        "resources:\n  image[a:1]: {ensure: absent}\n  image[a:2]: {}\n  container[old]: {ensure: absent}\n  \
+         container[new]: {image: a:2}\n",
+    );
+    let graph = place.run(&["graph", &path]);
+    let after = |name: &str| format!("image[a:1]\n{name}");
+    assert!(graph.stdout.contains(&after("    after container[old] (automatic: type)")), "{graph:?}");
+}
+
+#[test]
 fn shuffled_server_has_the_same_graph() {
     let place = Place::new();
     let graph = |texts: &[String]| {

@@ -12,6 +12,7 @@
 //! | `server` | builds that program and applies `examples/server` with it to test hosts, in many orders |
 //! | `rollout` | builds that program and tries roll-outs to eight test hosts |
 //! | `devices` | builds that program, measures it with 100 devices, and tries devices that fail |
+//! | `selinux` | checks the type `selboolean` in a virtual machine that enforces SELinux |
 //! | `inventory-peer` | compares kilter's reading of Ansible's inventories with `ansible-inventory`, which it needs |
 //! | `docs` | writes the generated pages, checks links, examples and named tests; `--check` writes no files |
 //!
@@ -29,6 +30,7 @@ mod measure;
 mod package;
 mod requirements;
 mod rollout;
+mod selinux;
 mod server;
 mod step;
 mod type_names;
@@ -41,7 +43,7 @@ use all_tests::Simulation;
 const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist [--order] | \
                      package [--try] | measure [--gates] [NAME...] | \
                      server [--shuffles N] [--graphs N] [--seed S] [--trial NAME] | \
-                     rollout | devices | inventory-peer [--random N] | layers | type-names | docs [--check]";
+                     rollout | devices | selinux | inventory-peer [--random N] | layers | type-names | docs [--check]";
 
 fn main() -> ExitCode {
     let owned: Vec<String> = std::env::args().skip(1).collect();
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         ["measure", ..] => ExitCode::from(measure::run(&root, &owned[1..])),
         ["server", options @ ..] => report(server::run(&root, options)),
         ["rollout"] => report(rollout::run(&root)),
+        ["selinux"] => report(selinux::run(&root)),
         ["devices"] => report(devices::run(&root)),
         ["dist"] => report(dist::run(&root)),
         ["dist", "--order"] => report(dist::record_order(&root)),

@@ -13,8 +13,9 @@ const TRIGGERED: &str = "Custom insync logic determined that this resource is ou
 
 /// Returns the differences between the current and the desired state.
 ///
-/// For a removal, the only difference is `ensure`. For a creation, and for a resource that becomes another kind of
-/// `ensure`, the differences include the new values of all attributes that will change. Parameters, read-only attributes and attributes that were not declared are not compared.
+/// For a removal, the only difference is `ensure`. For a creation, and for another change of `ensure`, the differences
+/// include the new values of all attributes that will change. Parameters, read-only attributes and attributes that were
+/// not declared are not compared.
 ///
 /// # Errors
 /// If the desired state is unreachable, because an `init_only` attribute of an existing resource differs.

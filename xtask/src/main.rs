@@ -40,8 +40,8 @@ use std::process::ExitCode;
 
 use all_tests::Simulation;
 
-const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | dist [--order] | \
-                     package [--try] | measure [--gates] [NAME...] | \
+const USAGE: &str = "usage: cargo xtask ci | test [--quick | --graphs N --seed S] | host [COMMAND...] | \
+                     dist [--order] | package [--try] | measure [--gates] [NAME...] | \
                      server [--shuffles N] [--graphs N] [--seed S] [--trial NAME] | \
                      rollout | devices | selinux | inventory-peer [--random N] | layers | type-names | docs [--check]";
 

@@ -61,7 +61,8 @@ impl HostReport {
 /// Another user cannot replace files there, because the current directory stays the same even if its path is
 /// exchanged. If the program is there, the script runs the program. Otherwise it obeys one line of its input.
 ///
-/// The shell waits for the program: `ssh` and `sudo` pass on exit codes, but not always the signal that ended a program.
+/// The shell waits for the program: `ssh` and `sudo` pass on exit codes, but not always the signal that ended a
+/// program.
 pub(crate) fn script(marker: &str, digest: &str) -> String {
     let mut script = String::from("umask 077;U=$(id -u);");
     let _ = write!(script, "D={digest};M={marker};");

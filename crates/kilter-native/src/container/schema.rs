@@ -24,9 +24,9 @@ resources:
     ensure: absent
 ```
 
-kilter uses podman if the machine has it, otherwise docker. If the machine has neither, the declared package decides. To \
-choose one of them, declare `provider: docker`. As \
-root, kilter manages the containers of root, as another user those of that user.
+kilter uses podman if the machine has it, otherwise docker. If the machine has neither, the declared package decides. \
+To choose one of them, declare `provider: docker`. As root, kilter manages the containers of root, as another user \
+those of that user.
 
 **Recreation.** The settings of a container cannot change. If an attribute other than `ensure` differs, kilter creates \
 a new container, stops and removes the old one, and starts the new one. The plan shows this at each attribute. If the \
@@ -54,8 +54,8 @@ A refresh restarts a running container.
 **Automatic edges.** A container runs after its `image`, after the package of podman or docker, and after the files \
 and mounts that it uses as volumes. An absent image runs after all declared containers.
 
-**Tests.** The tests run docker 20.10 and podman 4.3 of Debian 12; podman with the networks `none` and `host` only, and \
-without control groups.";
+**Tests.** The tests run docker 20.10 and podman 4.3 of Debian 12; podman with the networks `none` and `host` only, \
+and without control groups.";
 
 pub(super) fn schema() -> TypeSchema {
     let property = Behaviour::Property;

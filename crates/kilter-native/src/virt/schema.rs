@@ -22,9 +22,9 @@ resources:
 ```
 
 A changed definition applies from the next start of the machine; the plan says so. A refresh shuts a running machine \
-down and starts it again. Devices and settings without an attribute stay as they are. If `disks` or `cdroms` change, their \
-targets (`vda`, `vdb`) follow their order. A new machine also has a text console, and a VNC server on the loopback address. kilter creates and removes no \
-images: declare them as [`virtual_disk`](virtual_disk.md).
+down and starts it again. Devices and settings without an attribute stay as they are. If `disks` or `cdroms` change, \
+their targets (`vda`, `vdb`) follow their order. A new machine also has a text console, and a VNC server on the \
+loopback address. kilter creates and removes no images: declare them as [`virtual_disk`](virtual_disk.md).
 
 **Automatic edges.** The machine comes after the declared packages and services of libvirt, and after disks, files and \
 mounts at the paths of its `disks` and `cdroms` or above them.
@@ -44,7 +44,12 @@ pub(super) fn schema() -> TypeSchema {
             parameter,
             "Hypervisor. The default is that of virsh: the variable `LIBVIRT_DEFAULT_URI`, or `qemu:///system` for root.",
         )
-        .attribute("kind", r"Pattern[/\A[a-z]+\z/]", property, "Kind of virtualization: `kvm` or `qemu`. A new machine of QEMU has `kvm`.")
+        .attribute(
+            "kind",
+            r"Pattern[/\A[a-z]+\z/]",
+            property,
+            "Kind of virtualization: `kvm` or `qemu`. A new machine of QEMU has `kvm`.",
+        )
         .attribute("memory", "Integer[1]", property, "Memory in MiB. Required for a new machine.")
         .attribute("cpus", "Integer[1]", property, "Number of processors. The default of a new machine is 1.")
         .attribute("boot", "Array[Enum[hd, cdrom, network, fd], 1, 4]", property, "Devices to boot from, in order.")

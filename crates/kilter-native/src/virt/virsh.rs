@@ -20,7 +20,8 @@ const SEPARATOR: &str = "//";
 
 /// Commands of one call that list machines: all, the active, the paused ones, and those that start with the host.
 /// `echo` writes no line break of its own.
-const LISTS: &str = "list --all --name; echo '//\n'; list --name; echo '//\n'; list --name --state-paused; echo '//\n'; list --all --name --autostart";
+const LISTS: &str = "list --all --name; echo '//\n'; list --name; echo '//\n'; \
+                     list --name --state-paused; echo '//\n'; list --all --name --autostart";
 
 /// A connection to a hypervisor. Each call is a process of its own.
 pub(super) struct Virsh<'v> {

@@ -26,21 +26,22 @@ resources:
 A new image has mode 0600 and needs no space for what is not written yet. kilter can make it from another image: with \
 `backing` it stores only the differences, with `source` it is a copy.
 
-kilter makes an image larger, but never smaller, and changes neither its format nor its backing image. libvirt gives the \
-images of a running machine to another user, so kilter only makes images larger that no other user can change, and removes \
-only its own: shut the machine down first. For the same reason, the directory and the image of `backing` or `source` must be \
-such that no other user can change them.
+kilter makes an image larger, but never smaller, and changes neither its format nor its backing image. libvirt gives \
+the images of a running machine to another user, so kilter only makes images larger that no other user can change, and \
+removes only its own: shut the machine down first. For the same reason, the directory and the image of `backing` or \
+`source` must be such that no other user can change them.
 
-kilter reads the header of an image itself, and only in the format that is declared or that the name stands for. A machine \
-can write the header of another format to its disk. If kilter finds one in an image without a declared `format`, it refuses the \
-image.
+kilter reads the header of an image itself, and only in the format that is declared or that the name stands for. A \
+machine can write the header of another format to its disk. If kilter finds one in an image without a declared \
+`format`, it refuses the image.
 
-`ensure: absent`, `reverse`, and the undo of a creation remove the image with its data, and nothing restores it. A [`file`](file.md) \
-with `purge` removes images below its directory, as it removes everything that is not declared as a `file`.
+`ensure: absent`, `reverse`, and the undo of a creation remove the image with its data, and nothing restores it. A \
+[`file`](file.md) with `purge` removes images below its directory, as it removes everything that is not declared as a \
+`file`.
 
-**Automatic edges.** The image comes after the declared package `qemu-utils`, after the file or mount of a directory above, \
-and after the resources of its `backing` and `source`. [`virt`](virt.md) comes after its disks. `file[PATH]`, which can set \
-owner and mode, comes after the image.
+**Automatic edges.** The image comes after the declared package `qemu-utils`, after the file or mount of a directory \
+above, and after the resources of its `backing` and `source`. [`virt`](virt.md) comes after its disks. `file[PATH]`, \
+which can set owner and mode, comes after the image.
 
 `kilter get` cannot list such resources.";
 

@@ -47,7 +47,8 @@ fn schema() -> TypeSchema {
             "name",
             "String[1]",
             Behaviour::Namevar,
-            "Name of the group, such as `deploy`: up to 32 bytes without white space, `:`, `,` and `/`.",
+            "Name of the group, such as `deploy`: up to 32 bytes without white space, `:`, `,` and `/`. Debian 13 \
+             only allows letters, digits, `_`, `.`, `-` and a final `$`.",
         )
         .attribute(
             "gid",

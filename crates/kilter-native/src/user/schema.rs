@@ -56,7 +56,8 @@ fn identity(schema: TypeSchema) -> TypeSchema {
             "name",
             "String[1]",
             Behaviour::Namevar,
-            "Login name, such as `deploy`: up to 32 bytes without white space, `:`, `,` and `/`.",
+            "Login name, such as `deploy`: up to 32 bytes without white space, `:`, `,` and `/`. Debian 13 \
+             only allows letters, digits, `_`, `.`, `-` and a final `$`.",
         )
         .attribute(
             "uid",

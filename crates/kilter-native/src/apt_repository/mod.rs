@@ -243,15 +243,30 @@ impl AptRepositoryProvider {
         if !is_name(name) {
             return Err(eco_format!("`{name}` is no name of a repository"));
         }
+        self.removed(name).iter().try_for_each(|path| self.remove_file(cx, path))?;
+        StateFiles::of(cx, STATE).remove(name)
+    }
+
+    /// Returns the files that a removal removes, in this order. The files that name a keyring come last: an interrupted
+    /// removal still finds them.
+    fn removed(&self, name: &str) -> Vec<String> {
         let files = [file_of(name), rival(name)];
         let texts: Vec<String> = files.iter().filter_map(|path| self.text(path).ok().flatten()).collect();
-        let rings = FORMS.map(|form| keyring(name, form));
-        // The files come last: an interrupted removal still finds them.
-        for ring in rings.iter().filter(|ring| texts.iter().any(|text| is_keyring_of(text, ring))) {
-            self.remove_file(cx, ring)?;
+        let rings = FORMS.map(|form| keyring(name, form)).into_iter();
+        let rings = rings.filter(|ring| texts.iter().any(|text| is_keyring_of(text, ring)));
+        let existing = |path: &String| unpack::exists(&self.system.path(path)).unwrap_or(true);
+        rings.chain(files).filter(existing).collect()
+    }
+
+    /// Previews a change. A removal names its files.
+    fn previewed(&self, cx: &Context<'_>, change: &Change<'_>) -> Outcome {
+        if let Err(failure) = self.preview(cx, change) {
+            return Outcome::failed(failure);
         }
-        files.iter().try_for_each(|path| self.remove_file(cx, path))?;
-        StateFiles::of(cx, STATE).remove(name)
+        let is_removal = change.should.is_none_or(is_absent) && is_name(change.name);
+        let files = if is_removal { self.removed(change.name) } else { Vec::new() };
+        let notes = if files.is_empty() { Vec::new() } else { vec![eco_format!("removes {}", files.join(", "))] };
+        Outcome { notes, ..Outcome::done() }
     }
 
     /// Checks that the repository is not declared in the one-line format too. apt would refuse all repositories if both
@@ -431,10 +446,7 @@ impl Provider for AptRepositoryProvider {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let outcomes: Vec<Outcome> = match mode {
             Mode::Apply => self.change(cx, changes),
-            Mode::Preview => {
-                let previews = changes.iter().map(|change| self.preview(cx, change));
-                previews.map(|preview| preview.map_or_else(Outcome::failed, |()| Outcome::done())).collect()
-            }
+            Mode::Preview => changes.iter().map(|change| self.previewed(cx, change)).collect(),
         };
         outcomes.into_iter().zip(changes).map(|(outcome, change)| redacted_outcome(change, outcome)).collect()
     }

@@ -295,6 +295,11 @@ fn absent_repository_loses_its_files_in_both_formats_and_the_key_that_they_name(
     machine.write(sources, &format!("{stanza}\n{stanza}"));
     machine.write("/etc/apt/keyrings/vendor.asc", KEY);
     machine.write(list, "deb https://a.example ./\n");
+    let name = EcoString::from("vendor");
+    let (is, should) = (State::absent(name.clone()), absent());
+    let change = Change::new(&name, &is, Some(&should), &[]);
+    let planned = machine.provider.set(&machine.cx(), &[change], Mode::Preview).remove(0);
+    assert_eq!(planned.notes, [format!("removes /etc/apt/keyrings/vendor.asc, {sources}, {list}")]);
     machine.converges(&[("vendor", absent())]);
     for path in [sources, list, "/etc/apt/keyrings/vendor.asc"] {
         assert_eq!(machine.content(path), "missing", "{path}");

@@ -177,13 +177,29 @@ impl GitCopy {
     /// Fetches an object by the full name of its reference. Returns the object and its commit: the reference may have
     /// moved since the source was asked.
     pub(super) fn fetch(&self, name: &str) -> Result<(String, String), FetchError> {
-        let call =
-            self.here().args(["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"]);
-        let call = call.args(self.upload_pack()).arg("--").arg(&self.url).arg(format!("+{name}:{FETCHED}"));
-        run(call, "fetch", FETCH_DEADLINE).map_err(|error| self.too_large(error))?;
+        let fetch = || {
+            let call =
+                self.here().args(["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"]);
+            let call = call.args(self.upload_pack()).arg("--").arg(&self.url).arg(format!("+{name}:{FETCHED}"));
+            run(call, "fetch", FETCH_DEADLINE)
+        };
+        let fetched = match fetch() {
+            Err(_) if self.remove_damaged_references() => fetch(),
+            fetched => fetched,
+        };
+        fetched.map_err(|error| self.too_large(error))?;
         let object = self.line(&["rev-parse", "--verify", FETCHED])?;
         let commit = self.line(&["rev-parse", "--verify", &format!("{FETCHED}^{{commit}}")])?;
         Ok((object, commit))
+    }
+
+    /// Removes own references without an object, such as an empty one. git refuses each fetch while there is one. A git
+    /// that outlives a killed kilter can leave it, because the next kilter removes its lock. Returns true if there was
+    /// one.
+    fn remove_damaged_references(&self) -> bool {
+        let is_damaged = |reference: &&str| self.directory.join(reference).exists() && !self.has(reference);
+        let damaged = [FETCHED, HELD].into_iter().filter(is_damaged);
+        damaged.filter(|reference| std::fs::remove_file(self.directory.join(reference)).is_ok()).count() > 0
     }
 
     /// Returns the error of a fetch that a too large file has ended. git reports the signal only in some cases.

@@ -353,6 +353,9 @@ fn killed_fetch_leaves_the_old_or_the_new_version() {
         std::fs::write(store.join("repo.git").join(leftover), "").unwrap();
     }
     std::fs::create_dir_all(store.join("versions/new-1-1/tree")).unwrap();
+    for reference in ["held", "fetched"] {
+        std::fs::write(store.join("repo.git/refs/kilter").join(reference), "").unwrap();
+    }
     let applied = place.run(&args);
     assert_eq!((applied.code, out(&place)), (0, "two".to_owned()), "{}", applied.stderr);
     assert!(!store.join("repo.git/objects/pack/tmp_pack_x").exists());

@@ -84,7 +84,11 @@ pub(super) fn declared(
         }
         state.drift.extend(foreign);
     } else if let Ensure::Is(_) = spec.ensure {
-        replaced = self::replaced(cx, accounts, name, &spec, &looked, &mut attributes);
+        replaced = ownership(cx, accounts, name, &spec, &looked, &mut attributes);
+        // A symbolic mode applies to the mode of the new file.
+        if !matches!(spec.mode(), Some(mode::DeclaredMode::Exact(_))) {
+            attributes.remove("mode");
+        }
     }
     if is_removed_tree
         && cx.is_noop()
@@ -98,23 +102,6 @@ pub(super) fn declared(
     state.unknown.extend(replaced);
     state.attributes = attributes;
     Ok(state)
-}
-
-/// Adds owner, group and a numeric mode of a file that another kind of file replaces. A symbolic mode applies to the
-/// mode of the new file. Returns the attributes that a plan cannot predict.
-fn replaced(
-    cx: &Context<'_>,
-    accounts: &Ids,
-    name: &str,
-    spec: &Spec<'_>,
-    looked: &OpenedPath,
-    attributes: &mut Attributes,
-) -> Vec<Unknown> {
-    let unknown = ownership(cx, accounts, name, spec, looked, attributes);
-    if !matches!(spec.mode(), Some(mode::DeclaredMode::Exact(_))) {
-        attributes.remove("mode");
-    }
-    unknown
 }
 
 /// Returns the state of a missing path, with the entries of a tree that is copied to it. In a plan, the future content

@@ -31,7 +31,8 @@ pub(crate) fn run(root: &Path) -> Result<String, Vec<String>> {
 /// Builds the program with its symbols, and records the functions that a run executes.
 pub(crate) fn record_order(root: &Path) -> Result<String, Vec<String>> {
     let record = || {
-        succeeds(command(root)?.env("CARGO_PROFILE_DIST_STRIP", "false"))?;
+        let mut build = command(root)?;
+        succeeds(build.arg("-Cstrip=none"))?;
         order::record(root, &program(root)?)
     };
     record().map_err(|why| vec![why])
@@ -57,27 +58,24 @@ pub(crate) fn command(root: &Path) -> Result<Command, String> {
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     // Compresses the relocations that a position-independent program processes at its start.
     flags.push("-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned());
-    // At `opt-level = "z"` even a function that only returns a field is called. A limit of 10 instead of 5 makes kilter
-    // smaller and faster.
-    let mut llvm = "-Cllvm-args=--inline-threshold=10".to_owned();
     // The Rust compiler links this target with LLD, which can keep one copy of equal functions. Nearly all pages of the
     // program become resident, so a smaller program needs less memory.
     if target == LINKED_WITH_LLD {
         flags.push("-Clink-arg=-Wl,--icf=all".to_owned());
         // Code that only runs while a panic unwinds lies between the other code, and the kernel maps pages around each
         // page that is used. In a section of its own it stays on the disk.
-        llvm += " -enable-split-machine-functions -mfs-split-ehcode";
+        flags.push("-Cllvm-args=-enable-split-machine-functions -mfs-split-ehcode".to_owned());
         flags.push("-Clink-arg=-Wl,-z,keep-text-section-prefix".to_owned());
     }
-    flags.push(llvm);
     flags.extend(remapped(root).into_iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())));
     flags.extend(WEAK_FUNCTIONS.iter().map(|function| format!("-Clink-arg=-Wl,-u,{function}")));
     let mut build = cargo(root);
     build.args(["rustc", "--locked", "--profile", "dist", "-p", "kilter", "--bin", "kilter", "--target", &target]);
+    // The last arguments are only for the program itself: another order does not compile the libraries again.
+    build.arg("--");
     if target == LINKED_WITH_LLD {
-        // Only for the program itself: another order does not compile the libraries again.
         let script = order::script(&target_directory(root))?;
-        build.args(["--", &format!("-Clink-arg=-Wl,-T,{}", script.display())]);
+        build.arg(format!("-Clink-arg=-Wl,-T,{}", script.display()));
     }
     build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     // An incremental build has other bytes than a fresh one.

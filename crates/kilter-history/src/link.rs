@@ -9,7 +9,11 @@ pub(crate) const DIGEST: usize = 32;
 pub(crate) type Digest = [u8; DIGEST];
 
 /// Link in the making: the digest of the link before, and the events since.
-pub(crate) struct Link(Context);
+pub(crate) struct Link {
+    context: Context,
+    /// Bytes of one event.
+    bytes: Vec<u8>,
+}
 
 /// Stored columns of an event.
 pub(crate) struct EventColumns<'a> {
@@ -27,24 +31,26 @@ impl Link {
     pub(crate) fn after(before: &Digest) -> Link {
         let mut context = Context::new(&SHA256);
         context.update(before);
-        Link(context)
+        Link { context, bytes: Vec::new() }
     }
 
     /// Adds an event. Each text has its length, so that different events have different bytes.
     pub(crate) fn add(&mut self, row: &EventColumns<'_>) {
+        self.bytes.clear();
         for number in [row.id, row.run, row.at] {
-            self.0.update(&number.to_le_bytes());
+            self.bytes.extend(number.to_le_bytes());
         }
         for text in [row.kind, row.resource.0, row.resource.1, row.body] {
-            self.0.update(&(text.len() as u64).to_le_bytes());
-            self.0.update(text.as_bytes());
+            self.bytes.extend((text.len() as u64).to_le_bytes());
+            self.bytes.extend(text.as_bytes());
         }
+        self.context.update(&self.bytes);
     }
 
     /// Returns the digest.
     pub(crate) fn digest(self) -> Digest {
         let mut digest = [0; DIGEST];
-        digest.copy_from_slice(self.0.finish().as_ref());
+        digest.copy_from_slice(self.context.finish().as_ref());
         digest
     }
 }

@@ -177,10 +177,12 @@ fn declared(
     });
 }
 
-/// Cache of the last search for a resource above a directory: most resources lie in the same directory as the
-/// previous one.
+/// Cache of the last search of each provider for a resource above a directory: most resources lie in the same directory
+/// as the previous one.
 #[derive(Default)]
-struct Nearest {
+struct Nearest(Vec<LastSearch>);
+
+struct LastSearch {
     provider: u16,
     directory: String,
     found: Option<ResourceId>,
@@ -192,13 +194,15 @@ impl Nearest {
         if directory.is_empty() {
             return lookup.above(provider, path);
         }
-        if self.provider != provider || self.directory != directory {
-            self.found = lookup.above(provider, path);
-            self.provider = provider;
-            self.directory.clear();
-            self.directory.push_str(directory);
-        }
-        self.found
+        let last = match self.0.iter_mut().find(|last| last.provider == provider) {
+            Some(last) if last.directory == directory => return last.found,
+            Some(last) => last,
+            None => self.0.push_mut(LastSearch { provider, directory: String::new(), found: None }),
+        };
+        last.found = lookup.above(provider, path);
+        last.directory.clear();
+        last.directory.push_str(directory);
+        last.found
     }
 }
 

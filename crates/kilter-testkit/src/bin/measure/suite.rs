@@ -114,7 +114,10 @@ fn first_apply(bench: &MeasureSetup, table: &mut CostTable) {
         let manifest = workload::files(&directory, count, false);
         // A flush also writes the data of other programs, so flush before the measurement.
         once(Command::new("sync"));
-        once(bench.apply(&manifest, more))
+        let mut apply = bench.apply(&manifest, more);
+        // The first apply of a machine has no history yet.
+        apply.env("KILTER_STATE_DIR", manifest.with_extension("state"));
+        once(apply)
     };
     let floor = || baseline::cost(1, "write", || MeasureSetup::directory_in(place, "bare"), count);
     let turns: Vec<[Cost; 3]> = (0..7).map(|_| [floor(), run(&["--no-flush"]), run(&[])]).collect();

@@ -8,13 +8,14 @@ import sys
 import time
 
 TIMEOUT = 120
-# Resource, damage, and a check that succeeds only in the declared state.
+# Resource, damage, and a check that succeeds only in the declared state. A damage in
+# several steps must not fail if kilter repairs the first one meanwhile: directories are renamed, and a stop may be cancelled.
 DAMAGES = [
     ("file, content", "echo x >>/etc/motd", "! grep -qx x /etc/motd"),
     ("file, mode", "chmod 0777 /etc/shop", "[ $(stat -c %a /etc/shop) = 755 ]"),
     ("file, owner", "chown root /var/lib/shop/uploads", "[ $(stat -c %U /var/lib/shop/uploads) = shop ]"),
     ("file, removed", "rm /srv/www/404.html", "[ -s /srv/www/404.html ]"),
-    ("file, directory removed", "rm -r /etc/shop/languages", "[ $(ls /etc/shop/languages | wc -l) = 9 ]"),
+    ("file, directory removed", "mv /etc/shop/languages /var/tmp", "[ $(ls /etc/shop/languages | wc -l) = 9 ]"),
     ("file, link to another file", "ln -sfn /nowhere /etc/nginx/sites-enabled/shop.example", "[ -e /etc/nginx/sites-enabled/shop.example ]"),
     ("file, entry in a purged directory", "touch /etc/shop/languages/xx.conf", "[ ! -e /etc/shop/languages/xx.conf ]"),
     ("file, secret", "echo >/etc/shop/database.env", "grep -q PASSWORD= /etc/shop/database.env"),
@@ -24,7 +25,7 @@ DAMAGES = [
     ("line, checked by sshd", "sed -i 's/^MaxAuthTries.*/MaxAuthTries 9/' /etc/ssh/sshd_config", "grep -qx 'MaxAuthTries 3' /etc/ssh/sshd_config"),
     ("ini, value", "sed -i s/500M/1G/ /etc/systemd/journald.conf.d/size.conf", "grep -qx 'SystemMaxUse *= *500M' /etc/systemd/journald.conf.d/size.conf"),
     ("archive, file changed", "echo >/srv/shop/theme/1.css", "grep -q body /srv/shop/theme/1.css"),
-    ("vcsrepo, checkout removed", "rm -r /srv/shop/source", "[ $(cat /srv/shop/source/version) = 1 ]"),
+    ("vcsrepo, checkout removed", "mv /srv/shop/source /var/tmp", "[ $(cat /srv/shop/source/version) = 1 ]"),
     ("user, shell", "usermod -s /bin/sh alice", "getent passwd alice | grep -q :/bin/bash$"),
     ("user, removed", "userdel dave", "[ $(id -u dave) = 2004 ]"),
     ("group, members' group changed", "usermod -g nogroup carol", "[ $(id -gn carol) = admins ]"),
@@ -38,7 +39,7 @@ DAMAGES = [
     ("service, stopped", "systemctl stop nginx", "systemctl is-active nginx"),
     ("service, killed", "systemctl kill -s KILL ssh", "systemctl is-active ssh"),
     ("service, disabled", "systemctl disable -q shop-report.timer", "systemctl is-enabled shop-report.timer"),
-    ("service, masked", "systemctl mask -q --now cron", "systemctl is-active cron && systemctl is-enabled cron"),
+    ("service, masked", "systemctl mask -q cron && { systemctl stop -q cron || true; }", "systemctl is-active cron && systemctl is-enabled cron"),
     ("package, removed", "apt-get -qq -y purge htop", "dpkg -s htop | grep -q '^Status: install ok installed'"),
 ]
 

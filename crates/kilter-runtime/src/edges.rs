@@ -194,15 +194,19 @@ impl Nearest {
         if directory.is_empty() {
             return lookup.above(provider, path);
         }
-        let last = match self.0.iter_mut().find(|last| last.provider == provider) {
-            Some(last) if last.directory == directory => return last.found,
-            Some(last) => last,
-            None => self.0.push_mut(LastSearch { provider, directory: String::new(), found: None }),
-        };
-        last.found = lookup.above(provider, path);
-        last.directory.clear();
-        last.directory.push_str(directory);
-        last.found
+        let last = self.0.iter_mut().find(|last| last.provider == provider);
+        if let Some(last) = last.as_ref().filter(|last| last.directory == directory) {
+            return last.found;
+        }
+        let found = lookup.above(provider, path);
+        match last {
+            Some(last) => {
+                directory.clone_into(&mut last.directory);
+                last.found = found;
+            }
+            None => self.0.push(LastSearch { provider, directory: directory.to_owned(), found }),
+        }
+        found
     }
 }
 

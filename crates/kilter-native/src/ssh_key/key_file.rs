@@ -31,7 +31,12 @@ impl EntryFile for KeyFile {
 
 /// Returns the path of the file of a user.
 pub(super) fn path(user: &UserRow) -> EcoString {
-    eco_format!("{}/.ssh/authorized_keys", user.home.trim_end_matches('/'))
+    path_in(&user.home)
+}
+
+/// Returns the path of the file in a home.
+pub(super) fn path_in(home: &str) -> EcoString {
+    eco_format!("{}/.ssh/authorized_keys", home.trim_end_matches('/'))
 }
 
 fn owner(user: &UserRow) -> FileOwner {

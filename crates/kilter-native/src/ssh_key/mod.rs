@@ -7,7 +7,7 @@ mod schema;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Change, Outcome, State};
+use kilter_model::{Attributes, Change, Outcome, State, Unknown};
 use kilter_provider::{
     AutoEdge, Context, Direction, Effect, Footprint, Forecast, Level, Match, Mode, POLL, PathState, Predict, Provider,
     ProviderError, Query, Redactor, Relations, Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
@@ -129,14 +129,28 @@ impl SshAuthorizedKeyProvider {
         let none = Attributes::new();
         let located = self.located(cx, files, title, should.unwrap_or(&none))?;
         let Some((user, place)) = located.places.first().map(|(user, place)| ((*user).clone(), *place)) else {
-            let attributes = removal();
-            return Ok(State { name: title.clone(), attributes, ..State::default() });
+            let user = located.title.user.as_deref().or_else(|| prefix(title).map(|(user, _)| user));
+            let unknown = user.and_then(|user| self.left_keys(cx, title, user)).into_iter().collect();
+            return Ok(State { name: title.clone(), attributes: removal(), unknown, ..State::default() });
         };
         let key = files.file(&user).and_then(|file| file.as_ref().ok()).map(|file| file.key(place));
         let (Some(key), Some(row)) = (key, self.user(cx, &user)?) else {
             return Err(eco_format!("the user {user} has gone"));
         };
         Ok(State::present(title.clone(), key_file::attributes(key, &row)))
+    }
+
+    /// Returns the reason why a plan does not know a key: an earlier resource creates its user, whose home already has
+    /// keys.
+    fn left_keys(&self, cx: &Context<'_>, title: &str, user: &str) -> Option<Unknown> {
+        if !cx.is_noop() || self.user(cx, user).ok()?.is_some() {
+            return None;
+        }
+        let Forecast::Changed(_, because) = cx.preview_context().account(title, "user", user) else { return None };
+        let declared = cx.preview_context().declared("user", user).and_then(|declared| declared.text("home"));
+        let home = declared.map_or_else(|| eco_format!("/home/{user}"), EcoString::from);
+        let is_there = std::fs::symlink_metadata(key_file::path_in(&home)).is_ok();
+        is_there.then(|| Unknown { attribute: "ensure".into(), because: because.into() })
     }
 
     /// Returns the users whose files a change affects.
@@ -204,7 +218,7 @@ impl SshAuthorizedKeyProvider {
             Some(row) => Some(key_file::path(row)),
             None if user.contains('/') => None,
             // The manifest may create the user.
-            None => Some(eco_format!("/home/{user}/.ssh/authorized_keys")),
+            None => Some(key_file::path_in(&eco_format!("/home/{user}"))),
         }
     }
 }

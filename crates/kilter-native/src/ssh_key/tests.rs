@@ -1,8 +1,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use kilter_model::{Difference, Value};
-use kilter_provider::{check, get_checked};
+use kilter_model::{Because, Difference, ResourceRef, Value};
+use kilter_provider::{Account, PreviewContext, check, get_checked};
 
 use super::*;
 use crate::accounts::fake::Fake;
@@ -298,6 +298,44 @@ fn preview_predicts_missing_users_and_attributes() {
     let change = Change::new(&name, &is, Some(&declared), &[]);
     let failed = bench.provider.set(&Context::empty(), &[change], Mode::Preview).remove(0).failure;
     assert!(failed.unwrap().contains("a new key needs"));
+}
+
+/// An earlier resource of the plan creates the user `new`.
+struct NewUser(Attributes);
+
+impl PreviewContext for NewUser {
+    fn may_change_before(&self, _: &str) -> bool {
+        false
+    }
+
+    fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
+        (type_name == "user" && name == "new").then_some(&self.0)
+    }
+
+    fn account(&self, _: &str, _: &str, _: &str) -> Forecast<Account> {
+        let because = Because { resource: ResourceRef::new("user", "new"), is_ordered: true };
+        Forecast::Changed(Account::New, because)
+    }
+}
+
+#[test]
+fn plan_does_not_know_the_keys_in_the_home_of_a_removed_user() {
+    let bench = SshKeyBench::new();
+    let catalog = NewUser(Attributes::from_iter([("home", bench.home("new").to_string_lossy().as_ref())]));
+    let planned = |title: &str, declared: &Attributes| {
+        let cx = Context::empty().with_noop(true).with_preview_context(&catalog);
+        let mut found = bench.provider.get(&cx, Query::Named(&[Wanted::new(&title.into(), Some(declared))])).unwrap();
+        found.remove(0).unknown
+    };
+    assert_eq!(planned("work", &key("new", ONE)), []);
+    std::fs::create_dir_all(bench.home("new").join(".ssh")).unwrap();
+    std::fs::write(bench.file("new"), format!("ssh-ed25519 {ONE} work\n")).unwrap();
+    for title in ["work", "new:work"] {
+        let unknown = planned(title, &key("new", ONE));
+        assert_eq!(unknown.len(), 1, "{title}");
+        assert_eq!(unknown[0].attribute, "ensure");
+    }
+    assert_eq!(planned("work", &key("ada", ONE)), []);
 }
 
 #[test]

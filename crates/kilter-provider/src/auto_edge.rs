@@ -7,6 +7,8 @@ pub enum Direction {
     Before,
     /// The other resource comes later (autobefore).
     After,
+    /// The other resource comes first, such as the user of a crontab. If both are removed, it comes later.
+    BeforeUnlessRemoved,
 }
 
 /// Interpretation of the name in an automatic edge.

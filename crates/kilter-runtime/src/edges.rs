@@ -60,7 +60,7 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
         let provider = registry.at(usize::from(*provider));
         provider.capabilities().relations().auto_edges(&resource.name, &resource.attributes, &mut |edge| {
             if let Some(claims) = &mut claims
-                && edge.direction == Direction::Before
+                && edge.direction != Direction::After
                 && edge.by != Match::Ancestor
                 && let Some(target) = registry.index(edge.type_name)
             {
@@ -70,7 +70,7 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
                 let others = every.of(edge.type_name, registry, lookup).iter();
                 let others = others.filter(|other| **other != me && !opted_out(**other));
                 edges.extend(others.map(|other| {
-                    let (from, to) = if edge.direction == Direction::Before { (*other, me) } else { (me, *other) };
+                    let (from, to) = if edge.direction == Direction::After { (me, *other) } else { (*other, me) };
                     Edge { from, to, notify: false, origin: Origin::Automatic(Reason::Type) }
                 }));
                 return;
@@ -80,10 +80,11 @@ fn automatic(catalog: &Catalog, registry: &Registry, providers: &[u16], lookup: 
                 return;
             }
             // When both are removed, the content of a directory goes before the directory.
-            let both_go = reason == Reason::Directory && is_to_go(catalog, me) && is_to_go(catalog, other);
-            let (first, second) = match edge.direction {
-                Direction::Before if !both_go => (other, me),
-                Direction::Before | Direction::After => (me, other),
+            let is_reversed = reason == Reason::Directory || edge.direction == Direction::BeforeUnlessRemoved;
+            let both_go = is_reversed && is_to_go(catalog, me) && is_to_go(catalog, other);
+            let (first, second) = match edge.direction == Direction::After || both_go {
+                true => (me, other),
+                false => (other, me),
             };
             edges.push(Edge { from: first, to: second, notify: false, origin: Origin::Automatic(reason) });
         });

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
-    AutoEdge, Context, Declaration, Effect, Footprint, Forecast, Mode, PathState, Predict, Provider, ProviderError,
-    Query, Redactor, Relations, Scope, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSource,
+    AutoEdge, Context, Declaration, Direction, Effect, Footprint, Forecast, Mode, PathState, Predict, Provider,
+    ProviderError, Query, Redactor, Relations, Scope, SideEffects, Suitability, ValidationError, Wanted, Watch,
+    WatchSource,
 };
 
 use crate::accounts::{Accounts, System};
@@ -259,7 +260,7 @@ fn time_text(value: &Value) -> Option<EcoString> {
 impl Relations for CronProvider {
     fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         for user in user_of(should).into_iter().chain(prefix(name).map(|(user, _)| user)) {
-            add(AutoEdge::require("user", user));
+            add(AutoEdge { direction: Direction::BeforeUnlessRemoved, ..AutoEdge::require("user", user) });
         }
     }
 }

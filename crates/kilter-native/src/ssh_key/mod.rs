@@ -296,7 +296,7 @@ impl Provider for SshAuthorizedKeyProvider {
 impl Relations for SshAuthorizedKeyProvider {
     fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         for user in should.text("user").into_iter().chain(prefix(name).map(|(user, _)| user)) {
-            add(AutoEdge::require("user", user));
+            add(AutoEdge { direction: Direction::BeforeUnlessRemoved, ..AutoEdge::require("user", user) });
         }
         if let Some(path) = self.path(name, should) {
             add(AutoEdge { type_name: "file", name: &path, by: Match::PathOrAncestor, direction: Direction::Before });

@@ -12,9 +12,9 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Difference, Outcome, State, Value};
 use kilter_process::Invocation;
 use kilter_provider::{
-    AutoEdge, Context, Declaration, Effect, Footprint, Match, Mode, PathState, Predict, Provider, ProviderError, Query,
-    Redactor, Relations, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink, WatchSource,
-    redacted_outcome,
+    AutoEdge, Context, Declaration, Direction, Effect, Footprint, Match, Mode, PathState, Predict, Provider,
+    ProviderError, Query, Redactor, Relations, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink,
+    WatchSource, redacted_outcome,
 };
 
 use crate::ServiceProvider;
@@ -321,7 +321,7 @@ impl Relations for SystemdTimerProvider {
             add(AutoEdge { by: Match::PathOrAncestor, ..AutoEdge::require("file", program) });
         }
         if let Some(user) = should.text("user").filter(|user| !user.is_empty()) {
-            add(AutoEdge::require("user", user));
+            add(AutoEdge { direction: Direction::BeforeUnlessRemoved, ..AutoEdge::require("user", user) });
         }
     }
 }

@@ -113,6 +113,25 @@ fn accounts_are_ordered_with_groups_and_owned_files() {
     assert_eq!(automatic(gone), ["user[deploy] < group[deploy]"]);
 }
 
+const KEY: &str = "type: ssh-ed25519, key: AAAAC3NzaC1lZDI1NTE5AAAAIHB5dGhvbiBpcyBmdW4gYW5kIHNvIGlzIHJ1c3QhISEh";
+
+#[test]
+fn entries_of_a_user_are_removed_before_the_user() {
+    let entries = |ensure: &str| {
+        format!(
+            "  cron[job]: {{user: ci, command: /bin/true, ensure: {ensure}}}\n  \
+             ssh_authorized_key[work]: {{user: ci, ensure: {ensure}, {KEY}}}\n  \
+             systemd_timer[tick]: {{user: ci, command: [/bin/true], on_calendar: daily, ensure: {ensure}}}\n"
+        )
+    };
+    let user = |ensure: &str| format!("  user[ci]: {{ensure: {ensure}}}\n");
+    let removed = ["cron[job] < user[ci]", "ssh_authorized_key[work] < user[ci]", "systemd_timer[tick] < user[ci]"];
+    assert_eq!(automatic(&format!("{}{}", user("absent"), entries("absent"))), removed);
+    let after = ["user[ci] < cron[job]", "user[ci] < ssh_authorized_key[work]", "user[ci] < systemd_timer[tick]"];
+    assert_eq!(automatic(&format!("{}{}", user("present"), entries("present"))), after);
+    assert_eq!(automatic(&format!("{}{}", user("present"), entries("absent"))), after);
+}
+
 /// A type of packages that are lists in a directory, as those of dpkg are.
 fn packer() -> Place {
     let place = Place::new();

@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn order_names_functions_of_each_part_of_a_run() {
-        for part in ["kilter_manifest", "kilter_runtime", "kilter_engine", "kilter_native", "kilter_history"] {
+        for part in ["kilter_manifest", "kilter_runtime", "kilter_engine", "kilter_native", "kilter_provider"] {
             assert!(EXECUTED.lines().any(|function| function.contains(part)), "{part}");
         }
     }

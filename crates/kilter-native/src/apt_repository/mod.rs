@@ -1,5 +1,6 @@
 //! The type `apt_repository`: sources of packages for apt.
 
+mod fields;
 mod key;
 mod schema;
 mod stanza;
@@ -24,8 +25,9 @@ use crate::package::apt::{Apt, LISTS};
 use crate::state_files::StateFiles;
 use crate::tool;
 use crate::value_text::texts;
+use fields::{edited, flag, trimmed, words};
 use schema::{FIELDS, RepositoryForm, SIGNED_BY, expected_checksum, options, schema};
-use stanza::{Edit, Stanza};
+use stanza::Stanza;
 
 const SOURCES: &str = "/etc/apt/sources.list.d/";
 const KEYRINGS: &str = "/etc/apt/keyrings/";
@@ -358,66 +360,6 @@ fn is_name(name: &str) -> bool {
 
 fn must_update(should: &Attributes) -> bool {
     should.get_bool("notify_update") != Some(false) && should.get_bool("enabled") != Some(false)
-}
-
-/// Parses a word of apt that means yes or no.
-fn flag(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "yes" | "true" | "with" | "on" | "enable" => Some(true),
-        "no" | "false" | "without" | "off" | "disable" => Some(false),
-        _ => None,
-    }
-}
-
-/// Returns lines without indentation.
-fn trimmed(text: &str) -> String {
-    text.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n")
-}
-
-/// Returns the words of an other field.
-fn words(text: &str) -> Vec<&str> {
-    text.split_ascii_whitespace().collect()
-}
-
-/// Returns the file with the declared values. Fields that mean the same stay as they are.
-fn edited(stanza: &Stanza<'_>, should: &Attributes, ring: Option<&str>) -> String {
-    let others = options(should);
-    let mut edits: Vec<Edit<'_>> = Vec::new();
-    for (attribute, field, form) in FIELDS {
-        let is = stanza.value(field);
-        let (wanted, is_same): (EcoString, bool) = match form {
-            _ if field == SIGNED_BY && ring.is_some() => {
-                let ring = ring.unwrap_or_default();
-                (ring.into(), is.as_deref() == Some(ring))
-            }
-            _ if should.get(attribute).is_none() => continue,
-            RepositoryForm::List => {
-                let wanted = texts(should.get(attribute));
-                let is = is.as_deref().map(words).unwrap_or_default();
-                (wanted.join(" ").into(), is.iter().eq(wanted.iter().map(EcoString::as_str).collect::<Vec<_>>().iter()))
-            }
-            RepositoryForm::Flag => {
-                let wanted = should.get_bool(attribute) == Some(true);
-                let default = (attribute == "enabled").then_some(true);
-                (if wanted { "yes" } else { "no" }.into(), is.map_or(default, |is| flag(&is)) == Some(wanted))
-            }
-            RepositoryForm::Text => {
-                let wanted = trimmed(should.text(attribute).unwrap_or_default());
-                (wanted.as_str().into(), is.as_ref() == Some(&wanted))
-            }
-        };
-        if !is_same {
-            edits.push((field, (!wanted.is_empty()).then_some(wanted)));
-        }
-    }
-    for (name, value) in &others {
-        if words(&stanza.value(name).unwrap_or_default()) != words(value) {
-            edits.push((name, (!value.is_empty()).then(|| value.clone())));
-        }
-    }
-    let comment = should.text("comment").map(trimmed);
-    let is_same = comment == stanza.comment() || comment.as_deref() == Some("") && stanza.comment().is_none();
-    stanza.edited(&edits, comment.as_deref().filter(|_| !is_same))
 }
 
 impl Provider for AptRepositoryProvider {

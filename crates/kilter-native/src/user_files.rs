@@ -72,6 +72,11 @@ impl<'t> EntryTitle<'t> {
         Ok(EntryTitle { title, user: user.or(declared).map(EcoString::from), name })
     }
 
+    /// Returns the user. Without one, returns the first part of the title, which may become a user.
+    pub(crate) fn coming_user(&self) -> Option<&str> {
+        self.user.as_deref().or_else(|| prefix(self.title).map(|(user, _)| user))
+    }
+
     fn names_user(&self) -> bool {
         self.name.len() < self.title.len()
     }

@@ -129,7 +129,7 @@ impl SshAuthorizedKeyProvider {
         let none = Attributes::new();
         let located = self.located(cx, files, title, should.unwrap_or(&none))?;
         let Some((user, place)) = located.places.first().map(|(user, place)| ((*user).clone(), *place)) else {
-            let user = located.title.user.as_deref().or_else(|| prefix(title).map(|(user, _)| user));
+            let user = located.title.coming_user();
             let unknown = user.and_then(|user| self.left_keys(cx, title, user)).into_iter().collect();
             return Ok(State { name: title.clone(), attributes: removal(), unknown, ..State::default() });
         };
@@ -199,7 +199,7 @@ impl SshAuthorizedKeyProvider {
         if !change.is.exists {
             merged(title.name, None, should)?;
         }
-        let user = title.user.as_deref().or_else(|| prefix(change.name).map(|(user, _)| user));
+        let user = title.coming_user();
         let preview_context = cx.preview_context();
         let may_come = |user| preview_context.account(change.name, "user", user) != Forecast::Unchanged;
         match user {

@@ -34,7 +34,8 @@ begins with the name of a user and a colon, always put its user before it: `root
 kilter reads each crontab once, and changes it once for all entries, by crontab(1). It does not manage `/etc/crontab` \
 and `/etc/cron.d`: use [`file`](file.md) or [`line`](line.md). It does not read a crontab of more than 1 MiB.
 
-**Automatic edges.** The resource runs after its user (before it if both are removed), and after the packages that bring crontab(1).";
+**Automatic edges.** The resource runs after its user (before it if both are removed), and after the packages \
+that bring crontab(1).";
 
 /// A number, a text, or a list of these.
 const TIME: &str = "Variant[Integer[0], String[1], Array[Variant[Integer[0], String[1]], 1]]";

@@ -36,7 +36,8 @@ The name may contain the user instead of `user`: `alice:me@laptop`. If a comment
 and a colon, always put its user before it: `root:backup:deploy`. kilter ignores keys without a comment, except to \
 remove a `key`. If a user has several keys with the same comment, a list has the first of them.
 
-**Automatic edges.** The resource runs after its user (before it if both are removed), and after declared files at and above its path.";
+**Automatic edges.** The resource runs after its user (before it if both are removed), and after declared files \
+at and above its path.";
 
 pub(super) fn schema() -> TypeSchema {
     TypeSchema::new("ssh_authorized_key", DESC)

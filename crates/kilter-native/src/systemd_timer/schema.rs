@@ -44,8 +44,8 @@ secrets. `ensure: absent` stops the timer and removes its files; a running comma
 For a timer that starts another unit, or has other settings, declare both files and \
 [`service[NAME.timer]`](service.md). The type [`timer`](timer.md) causes events of `kilter run`.
 
-**Automatic edges.** The resource runs after its user (before it if both are removed), after the file of its command, and \
-after files and directories at its paths.";
+**Automatic edges.** The resource runs after its user (before it if both are removed), after the file of its \
+command, and after files and directories at its paths.";
 
 /// Attributes with durations of systemd.time(7).
 pub(super) const SPANS: [&str; 3] = ["on_boot_sec", "on_unit_active_sec", "randomized_delay_sec"];

@@ -28,19 +28,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let titles: Vec<String> = (0..RESOURCES).map(|at| format!("/srv/shop/file-{at}")).collect();
     let begun = Instant::now();
     for first in (0..events).step_by(TRANSACTION) {
-        let mut batch = history.batch()?;
-        for at in first..first + TRANSACTION {
+        let body = json!({
+            "status": "changed",
+            "corrective": true,
+            "changes": [{ "attribute": "mode", "old": "0666", "new": "0644", "corrective": true }],
+            "place": "/etc/kilter/site.yaml:12",
+            "duration_ms": 1,
+        });
+        let bodies: Vec<String> = (0..TRANSACTION).map(|_| body.to_string()).collect();
+        let events = bodies.iter().zip(first..).map(|(body, at)| {
             let title = titles[at % RESOURCES].as_str();
-            let body = json!({
-                "status": "changed",
-                "corrective": true,
-                "changes": [{ "attribute": "mode", "old": "0666", "new": "0644", "corrective": true }],
-                "place": "/etc/kilter/site.yaml:12",
-                "duration_ms": 1,
-            });
             let resource = Some(ResourceKey { type_name: "file", title, name: title });
-            batch.add(run, &NewEvent { at: at as i64, kind: EventKind::Outcome, resource, body: &body.to_string() })?;
-        }
+            NewEvent { at: at as i64, kind: EventKind::Outcome, resource, body }
+        });
+        let mut batch = history.batch()?;
+        batch.add_all(run, &events.collect::<Vec<_>>())?;
         batch.commit()?;
     }
     println!("{events} events: {:.2} s, {} MB", begun.elapsed().as_secs_f64(), history.size() >> 20);

@@ -1,11 +1,13 @@
 //! A transaction that adds events.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use rustc_hash::FxHashMap;
 
 use crate::error::HistoryError;
 use crate::event::{EventId, EventKind, NewEvent, ResourceKey, RunId};
 use crate::link::{DIGEST, Digest, EventColumns, Link};
+use crate::rows;
 use crate::store::History;
 
 /// Maximum number of resources whose numbers stay in memory between two transactions.
@@ -13,10 +15,6 @@ const MAX_KNOWN: usize = 8192;
 
 /// Transaction that adds events and one link of the chain. Without [`HistoryBatch::commit`] it adds nothing.
 pub struct HistoryBatch<'a> {
-    // They end before the transaction.
-    add_event: CachedStatement<'a>,
-    add_resource: CachedStatement<'a>,
-    pub(crate) declare: Option<CachedStatement<'a>>,
     pub(crate) transaction: Transaction<'a>,
     pub(crate) db: &'a Connection,
     resources: &'a mut ResourceNumbers,
@@ -65,28 +63,12 @@ impl History {
             // The history is borrowed mutably, so that there is one transaction at a time.
             let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
             let before = head(db)?;
-            Ok((transaction, before, db.prepare_cached(ADD_EVENT)?, db.prepare_cached(ADD_RESOURCE)?))
+            Ok((transaction, before))
         };
-        let begun = begin().map_err(|error| HistoryError::new(path, &error));
-        let (transaction, (last, digest), add_event, add_resource) = begun?;
-        Ok(HistoryBatch {
-            add_event,
-            add_resource,
-            declare: None,
-            transaction,
-            db,
-            resources,
-            is_committed,
-            path,
-            link: Some(Link::after(&digest)),
-            last,
-        })
+        let (transaction, (last, digest)) = begin().map_err(|error| HistoryError::new(path, &error))?;
+        Ok(HistoryBatch { transaction, db, resources, is_committed, path, link: Some(Link::after(&digest)), last })
     }
 }
-
-const ADD_EVENT: &str = "INSERT INTO event (id, run, at, kind, resource, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-
-const ADD_RESOURCE: &str = "INSERT INTO resource (type, title, name) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 
 /// Returns the last event and the digest of the last link.
 pub(crate) fn head(db: &rusqlite::Connection) -> rusqlite::Result<(i64, Digest)> {
@@ -124,16 +106,37 @@ impl HistoryBatch<'_> {
     /// # Errors
     /// If the database cannot be written.
     pub fn add(&mut self, run: RunId, event: &NewEvent<'_>) -> Result<EventId, HistoryError> {
-        let id = self.last + 1;
-        let resource = event.resource.map(|resource| self.resource(resource)).transpose()?;
-        let row = params![id, run.0, event.at, event.kind.word(), resource, event.body];
-        let inserted = self.add_event.execute(row);
-        inserted.map_err(|error| self.error(&error))?;
-        let resource = event.resource.map_or(("", ""), |resource| (resource.type_name, resource.title));
-        let row = EventColumns { id, run: run.0, at: event.at, kind: event.kind.word(), resource, body: event.body };
-        self.link.get_or_insert_with(|| Link::after(&[0; DIGEST])).add(&row);
-        self.last = id;
-        Ok(EventId(id))
+        self.add_all(run, std::slice::from_ref(event))?;
+        Ok(EventId(self.last))
+    }
+
+    /// Adds events of a run.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn add_all(&mut self, run: RunId, events: &[NewEvent<'_>]) -> Result<(), HistoryError> {
+        let mut added = Vec::with_capacity(events.len());
+        for event in events {
+            let number = event.resource.map(|resource| self.resource(resource)).transpose()?;
+            let resource = event.resource.map_or(("", ""), |resource| (resource.type_name, resource.title));
+            self.last += 1;
+            let (id, kind) = (self.last, event.kind.word());
+            let columns = EventColumns { id, run: run.0, at: event.at, kind, resource, body: event.body };
+            self.link.get_or_insert_with(|| Link::after(&[0; DIGEST])).add(&columns);
+            added.push((columns, number));
+        }
+        let insert = "INSERT INTO event (id, run, at, kind, resource, body) VALUES";
+        let inserted = rows::insert(self.db, (insert, ""), &added, |(event, resource)| {
+            [
+                event.id.into(),
+                event.run.into(),
+                event.at.into(),
+                event.kind.into(),
+                resource.map_or(ToSqlOutput::Borrowed(ValueRef::Null), ToSqlOutput::from),
+                event.body.into(),
+            ]
+        });
+        inserted.map_err(|error| self.error(&error))
     }
 
     /// Stores the encrypted state of a resource under the digest of its content. An equal one is stored once.
@@ -159,11 +162,35 @@ impl HistoryBatch<'_> {
     }
 
     fn found_or_made(&mut self, key: ResourceKey<'_>) -> rusqlite::Result<i64> {
-        if self.add_resource.execute([key.type_name, key.title, key.name])? > 0 {
+        let mut add = self
+            .transaction
+            .prepare_cached("INSERT INTO resource (type, title, name) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
+        if add.execute([key.type_name, key.title, key.name])? > 0 {
             return Ok(self.transaction.last_insert_rowid());
         }
         let known = self.transaction.prepare_cached("SELECT id FROM resource WHERE type = ?1 AND title = ?2");
         known?.query_row([key.type_name, key.title], |row| row.get(0))
+    }
+
+    /// Creates the first resources of the history. Other resources are not looked for.
+    pub(crate) fn add_first_resources<'k>(
+        &mut self,
+        keys: impl Iterator<Item = ResourceKey<'k>>,
+    ) -> rusqlite::Result<()> {
+        if self.transaction.prepare_cached("SELECT 1 FROM resource")?.exists([])? {
+            return Ok(());
+        }
+        let keys: Vec<(i64, ResourceKey<'_>)> = (1..).zip(keys).collect();
+        let insert = "INSERT INTO resource (id, type, title, name) VALUES";
+        rows::insert(self.db, (insert, ""), &keys, |(id, key)| {
+            [(*id).into(), key.type_name.into(), key.title.into(), key.name.into()]
+        })?;
+        for (id, key) in keys {
+            if self.resources.get(key).is_none() {
+                self.resources.add(id);
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn error(&self, error: &rusqlite::Error) -> HistoryError {
@@ -176,8 +203,7 @@ impl HistoryBatch<'_> {
     /// If the database cannot be written. Nothing was added then.
     pub fn commit(mut self) -> Result<(), HistoryError> {
         let digest = self.link.take().map(Link::digest).unwrap_or_default();
-        let HistoryBatch { add_event, add_resource, declare, transaction, is_committed, path, last, .. } = self;
-        drop((add_event, add_resource, declare));
+        let HistoryBatch { transaction, is_committed, path, last, .. } = self;
         let linked = || {
             transaction
                 .prepare_cached("INSERT OR IGNORE INTO link (last, digest) VALUES (?1, ?2)")?

@@ -7,6 +7,7 @@ use rusqlite::{OptionalExtension as _, params};
 use crate::batch::HistoryBatch;
 use crate::error::HistoryError;
 use crate::event::{ResourceKey, RunId};
+use crate::rows;
 use crate::store::History;
 
 /// Digests of the name and of the declared value of an attribute.
@@ -99,7 +100,7 @@ impl History {
 }
 
 impl HistoryBatch<'_> {
-    /// Stores the declaration of a resource. It replaces the former one.
+    /// Stores declarations of resources. They replace the former ones.
     ///
     /// # Errors
     /// If the database cannot be written.
@@ -107,21 +108,23 @@ impl HistoryBatch<'_> {
         &mut self,
         origin: &str,
         run: RunId,
-        key: ResourceKey<'_>,
-        digests: &[AttributeDigest],
+        declarations: &[(ResourceKey<'_>, &[AttributeDigest])],
     ) -> Result<(), HistoryError> {
-        let resource = self.resource(key)?;
-        let mut store = || {
-            let statement = match &mut self.declare {
-                Some(statement) => statement,
-                none => none.insert(self.db.prepare_cached(
-                    "INSERT INTO declared (resource, origin, run, digests, settled) VALUES (?1, ?2, ?3, ?4, 0)
-                     ON CONFLICT (resource) DO UPDATE SET origin = ?2, run = ?3, digests = ?4, settled = 0",
-                )?),
-            };
-            statement.execute(params![resource, origin, run.0, packed(digests)])
-        };
-        store().map(drop).map_err(|error| self.error(&error))
+        let first = self.add_first_resources(declarations.iter().map(|(key, _)| *key));
+        first.map_err(|error| self.error(&error))?;
+        let mut declared = Vec::with_capacity(declarations.len());
+        for (key, digests) in declarations {
+            declared.push((self.resource(*key)?, packed(digests)));
+        }
+        let statement = (
+            "INSERT INTO declared (resource, origin, run, digests, settled) VALUES",
+            "ON CONFLICT (resource) DO UPDATE SET
+               origin = excluded.origin, run = excluded.run, digests = excluded.digests, settled = 0",
+        );
+        let stored = rows::insert(self.db, statement, &declared, |(resource, digests)| {
+            [(*resource).into(), origin.into(), run.0.into(), digests.as_slice().into(), 0.into()]
+        });
+        stored.map_err(|error| self.error(&error))
     }
 
     /// Removes the declaration of a resource that left the manifests.

@@ -16,6 +16,7 @@ mod event;
 mod link;
 mod query;
 mod retention;
+mod rows;
 mod store;
 mod verify;
 

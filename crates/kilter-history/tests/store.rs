@@ -252,9 +252,7 @@ fn declarations_are_settled_except_failed_ones() {
     let digests = [AttributeDigest { name: 1, value: 2 }, AttributeDigest { name: 3, value: u64::MAX }];
     let mut batch = history.batch().unwrap();
     let run = batch.begin_run(1, &json!({})).unwrap();
-    for title in ["/a", "/b"] {
-        batch.declare("site", run, key(title), &digests).unwrap();
-    }
+    batch.declare("site", run, &[(key("/a"), &digests), (key("/b"), &digests)]).unwrap();
     batch.set_catalog_digest("site", b"digest").unwrap();
     batch.settle("site", [key("/b")]).unwrap();
     batch.commit().unwrap();

@@ -185,7 +185,8 @@ pub(super) struct Intents {
     pub(super) digest: [u8; 8],
 }
 
-enum Edit {
+/// Difference between the declaration of a resource and the one of the run before.
+pub(super) enum Edit {
     /// The resource is new, or has never been in its declared state.
     All,
     /// Digests of the names of changed attributes.
@@ -211,15 +212,21 @@ impl Intents {
 
     /// Returns true if the whole declaration is the one of the run before.
     pub(super) fn is_known(&self, id: &(EcoString, EcoString)) -> bool {
-        !self.edited.contains_key(id)
+        self.edit(id).is_none()
     }
 
-    /// Returns true if the declaration of an attribute is the one of the run before.
-    pub(super) fn is_corrective(&self, id: &(EcoString, EcoString), attribute: &str) -> bool {
-        match self.edited.get(id) {
-            None => true,
-            Some(Edit::All) => false,
-            Some(Edit::Attributes(names)) => !names.contains(&name_digest(attribute)),
+    /// Returns the edit of a declaration; none if it is the one of the run before.
+    pub(super) fn edit(&self, id: &(EcoString, EcoString)) -> Option<&Edit> {
+        self.edited.get(id)
+    }
+}
+
+impl Edit {
+    /// Returns true if it contains the attribute.
+    pub(super) fn contains(&self, attribute: &str) -> bool {
+        match self {
+            Edit::All => true,
+            Edit::Attributes(names) => names.contains(&name_digest(attribute)),
         }
     }
 }
@@ -250,7 +257,7 @@ pub(super) fn record(
     }
     let mut known = history.declarations(origin)?;
     let (mut added, mut changed) = (Listed::default(), Listed::default());
-    let mut batch = history.batch()?;
+    let mut anew = Vec::new();
     for (type_name, title, name, digests) in &declared.resources {
         let before = match known.is_empty() {
             true => None,
@@ -259,13 +266,15 @@ pub(super) fn record(
         let is_new = before.is_none();
         let edit = edit(before.as_ref(), digests);
         if before.as_ref().is_none_or(|before| before.digests != *digests) {
-            batch.declare(origin, run, ResourceKey { type_name, title, name }, digests)?;
+            anew.push((ResourceKey { type_name, title, name }, digests.as_slice()));
             if is_new { &mut added } else { &mut changed }.add(|| format!("{type_name}[{title}]"));
         }
         if let Some(edit) = edit {
             intents.edited.insert((type_name.clone(), title.clone()), edit);
         }
     }
+    let mut batch = history.batch()?;
+    batch.declare(origin, run, &anew)?;
     let mut released: Vec<((String, String), KnownDeclaration)> = known.into_iter().collect();
     released.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
     let is_restored = |type_name: &str, word: &str| {

@@ -140,6 +140,13 @@ struct QueuedEvent {
     body: String,
 }
 
+impl QueuedEvent {
+    fn as_new(&self) -> NewEvent<'_> {
+        let resource = self.resource.as_ref().map(|(type_name, title)| key(type_name, title));
+        NewEvent { at: self.at, kind: self.kind, resource, body: &self.body }
+    }
+}
+
 impl Recorder {
     /// Returns the recorder of a run; none if this run is not recorded.
     pub(crate) fn of(session: &Session, prepared: &Prepared, mode: Mode, on_failure: OnFailure) -> Option<Recorder> {
@@ -327,10 +334,8 @@ impl Recorder {
         let run = self.open.as_mut().expect("it was opened above");
         let write = || {
             let mut batch = run.history.batch()?;
-            for event in &queue {
-                let resource = event.resource.as_ref().map(|(type_name, title)| key(type_name, title));
-                batch.add(run.id, &NewEvent { at: event.at, kind: event.kind, resource, body: &event.body })?;
-            }
+            let events: Vec<NewEvent<'_>> = queue.iter().map(QueuedEvent::as_new).collect();
+            batch.add_all(run.id, &events)?;
             add(&mut batch, run.id, self.prepared.origin(), &self.unsettled)?;
             batch.commit()
         };
@@ -417,7 +422,12 @@ impl Recorder {
                 self.unsettled.remove(&id);
                 return None;
             }
-            Status::Changed | Status::Refreshed => _ = self.unsettled.remove(&id),
+            Status::Changed | Status::Refreshed => {
+                // Most runs have none.
+                if !self.unsettled.is_empty() {
+                    self.unsettled.remove(&id);
+                }
+            }
             _ => _ = self.unsettled.insert(id.clone()),
         }
         // The end of the run has the number of resources that it did not reach.
@@ -430,10 +440,10 @@ impl Recorder {
             self.fails(&error);
         }
         let place = self.lines.place(&self.inputs, report.span);
-        let intents = self.open.as_ref().map(|run| &run.intents);
-        let is_corrective = |attribute: &str| {
-            !self.prepared.origin().is_empty() && intents.is_some_and(|intents| intents.is_corrective(&id, attribute))
-        };
+        let compared = self.open.as_ref().filter(|_| !self.prepared.origin().is_empty());
+        let edit = compared.map(|run| run.intents.edit(&id));
+        let is_corrective =
+            |attribute: &str| edit.is_some_and(|edit| edit.is_none_or(|edit| !edit.contains(attribute)));
         let mut outcome = OutcomeBody::new(report, place, &is_corrective);
         if report.refreshed && report.refreshed_by.is_empty() {
             outcome.owed_from = self.owed_from(&report.reference);

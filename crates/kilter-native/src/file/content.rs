@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use ecow::{EcoString, eco_format};
 use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
 use kilter_provider::Interrupt;
+use memchr::{memchr, memchr_iter};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{Errno, pread, read};
 use sha2::{Digest, Sha256, Sha512};
@@ -177,7 +178,11 @@ impl Hasher {
 
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.extend([byte >> 4, byte & 15].map(|nibble| char::from(DIGITS[usize::from(nibble)])));
+    }
+    text
 }
 
 /// Returns `{sha256}…` of bytes.
@@ -253,10 +258,10 @@ fn unshown_above(limit: u64, bytes: &[u8]) -> Option<DiffOmitted> {
     if bytes.len() as u64 > limit {
         return Some(DiffOmitted::Large(limit));
     }
-    if bytes.iter().filter(|byte| **byte == b'\n').count() > MAX_DIFF_LINES {
+    if memchr_iter(b'\n', bytes).count() > MAX_DIFF_LINES {
         return Some(DiffOmitted::ManyLines);
     }
-    (bytes.contains(&0) || std::str::from_utf8(bytes).is_err()).then_some(DiffOmitted::Binary)
+    (memchr(0, bytes).is_some() || std::str::from_utf8(bytes).is_err()).then_some(DiffOmitted::Binary)
 }
 
 /// Returns the change of a text as a unified diff; none if either content is not shown.

@@ -54,7 +54,7 @@ pub(super) struct RunState<'run> {
     pub(super) outputs: OutputStore<'run>,
     secrets: KnownSecrets,
     found: FxHashMap<ResourceId, Found>,
-    drafts: FxHashMap<ResourceId, PendingReport>,
+    drafts: FxHashMap<ResourceId, Box<PendingReport>>,
     /// Processes of resources that have not settled yet.
     processes: FxHashMap<ResourceId, ProcessList>,
     /// Resources that the plan creates and that did not exist when the run started. Only these may be brought by a

@@ -76,7 +76,7 @@ impl RunState<'_> {
         let is_served = draft_refreshed || needs_no_refresh && settlement == Disposition::Changed;
         self.causes.note(vertex, settlement, is_served, machine);
         let before = self.standing_mut().and_then(|held_status| held_status.reports.remove(&vertex));
-        if status == Status::InSync && draft.as_ref().is_none_or(PendingReport::says_nothing) {
+        if status == Status::InSync && draft.as_ref().is_none_or(|draft| draft.says_nothing()) {
             return self.progress(observer);
         }
         let draft = draft.unwrap_or_default();
@@ -89,7 +89,7 @@ impl RunState<'_> {
             true => (None, would),
             false => (refreshed.then_some(would), Vec::new()),
         };
-        let mut report = self.report_of(vertex, status, settlement, refreshed_by, draft);
+        let mut report = self.report_of(vertex, status, settlement, refreshed_by, *draft);
         report.refresh_not_needed = unneeded;
         report.processes = self.without_secrets(vertex, processes);
         report.is_contested = status == Status::WouldChange && machine.contest(vertex).is_some();
@@ -112,7 +112,7 @@ impl RunState<'_> {
 
     /// Reports a change of a resource that received an event meanwhile. The next check is reported separately.
     pub(in super::super) fn report_done(&mut self, vertex: ResourceId, machine: &Machine, observer: &mut dyn Observer) {
-        let is_done = |draft: &&mut PendingReport| draft.changed || draft.refreshed;
+        let is_done = |draft: &&mut Box<PendingReport>| draft.changed || draft.refreshed;
         let (Some(_), Some(draft)) = (&self.reports.held_status, self.drafts.get_mut(&vertex).filter(is_done)) else {
             return;
         };
@@ -122,7 +122,7 @@ impl RunState<'_> {
         }
         let (failure, repaired) = (draft.failure.clone(), draft.differences.clone());
         let next = PendingReport { failure, repaired, is_continued: true, ..PendingReport::default() };
-        let done = std::mem::replace(draft, next);
+        let done = std::mem::replace(&mut **draft, next);
         let settlement = if done.changed { Disposition::Changed } else { Disposition::Refreshed };
         let (status, refreshed) = (status(settlement), done.refreshed);
         let by = refreshed.then(|| self.refreshing(vertex, machine.graph()));

@@ -29,6 +29,10 @@ pub(crate) fn serve() -> bool {
         "nothing" => {}
         "check" => check(&directory, count),
         "write" => write(&directory, count),
+        "write durably" => {
+            write(&directory, count);
+            rustix::fs::syncfs(File::open(&directory).expect("it exists")).expect("the file system can be written");
+        }
         "spawn" => spawn(count),
         "access" => access(count),
         other => panic!("unknown floor {other}"),

@@ -119,12 +119,17 @@ fn first_apply(bench: &MeasureSetup, table: &mut CostTable) {
         apply.env("KILTER_STATE_DIR", manifest.with_extension("state"));
         once(apply)
     };
-    let floor = || baseline::cost(1, "write", || MeasureSetup::directory_in(place, "bare"), count);
-    let turns: Vec<[Cost; 3]> = (0..7).map(|_| [floor(), run(&["--no-flush"]), run(&[])]).collect();
-    let [bare, quick, durable] = [0, 1, 2].map(|at| super::run::least(turns.iter().map(|turn| turn[at])));
+    let floor = |what| {
+        once(Command::new("sync"));
+        baseline::cost(1, what, || MeasureSetup::directory_in(place, "bare"), count)
+    };
+    let turn = |_| [floor("write"), floor("write durably"), run(&["--no-flush"]), run(&[])];
+    let turns: Vec<[Cost; 4]> = (0..7).map(turn).collect();
+    let [bare, flushed, quick, durable] = [0, 1, 2, 3].map(|at| super::run::least(turns.iter().map(|turn| turn[at])));
     let on = if fresh.is_some() { "a fresh ext4" } else { "the file system of the scratch directory" };
     table.ratio(&format!("{count} files, first apply on {on}, CPU"), quick.cpu, bare.cpu, "ms", "floor", 1.5);
     let what = format!("{count} files, first apply on {on}, durable, wall");
+    table.ratio(&what, durable.wall, flushed.wall, "ms", "floor with one `syncfs`", 1.5);
     table.ratio(&what, durable.wall, quick.wall, "ms", "not durable", 1.6);
 }
 

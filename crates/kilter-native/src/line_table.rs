@@ -78,6 +78,20 @@ impl<E: LineEntry> LineTable<E> {
         self.lines.push((entry.line().into_bytes(), Some(entry)));
     }
 
+    /// Restores the line of an entry from an older table, or removes it if that has none.
+    pub(crate) fn restore(&mut self, old: &LineTable<E>, name: &str) {
+        let of_name = |(_, entry): &&(Vec<u8>, Option<E>)| entry.as_ref().is_some_and(|entry| entry.name() == name);
+        let Some((line, _)) = old.lines.iter().find(of_name) else { return self.remove(name) };
+        let mut line = line.clone();
+        if !line.ends_with(b"\n") {
+            line.push(b'\n');
+        }
+        if let Some(at) = self.lines.iter().position(|now| of_name(&now)) {
+            let entry = E::parse(&line);
+            self.lines[at] = (line, entry);
+        }
+    }
+
     /// Removes all entries with a name.
     pub(crate) fn remove(&mut self, name: &str) {
         self.lines.retain(|(_, entry)| entry.as_ref().is_none_or(|entry| entry.name() != name));

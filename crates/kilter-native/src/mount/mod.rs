@@ -24,7 +24,7 @@ use crate::file::atomic_rewrite::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
 use crate::{proc_watch, tool};
 use found::{FoundMount, MountStep, problems, require_fields, sorted};
-use fstab::{FstabTable, SWAP};
+use fstab::{FstabEntry, FstabTable, SWAP};
 use live::{LiveMount, LiveMounts};
 use schema::schema;
 
@@ -81,8 +81,7 @@ impl MountProvider {
 
     fn remount(&self, cx: &Context<'_>, name: &str, options: &str) -> Result<(), EcoString> {
         // Without `bind`, mount(8) would change the options of the file system, which other mounts share.
-        let is_bind = options.split(',').any(|option| option == "bind" || option == "rbind");
-        let mut words = if is_bind { "remount,bind".to_owned() } else { "remount".to_owned() };
+        let mut words = if options.split(',').any(is_bind) { "remount,bind".to_owned() } else { "remount".to_owned() };
         // Without options, mount(8) takes those of the entry, and keeps others of the mount that the entry no longer
         // has.
         for option in options.split(',').filter(|option| !matches!(*option, "bind" | "rbind" | "defaults" | "")) {
@@ -97,6 +96,56 @@ impl MountProvider {
         match self.system.root().join("run/systemd/system").is_dir() {
             true => self.run(cx, Invocation::new("systemctl").arg("daemon-reload")),
             false => Ok(()),
+        }
+    }
+
+    /// Fails if a file system has no mount point, which mount(8) would refuse.
+    fn require_mount_point(&self, name: &str, options: &str) -> Result<(), EcoString> {
+        let path = self.system.root().join(name.trim_start_matches('/'));
+        let mut options = options.split(',');
+        // A file can be mounted on a file. mount(8) makes the directory for the second option.
+        let is_enough = |option| is_bind(option) && path.exists() || option.starts_with("X-mount.mkdir");
+        match path.is_dir() || options.any(is_enough) {
+            true => Ok(()),
+            false => Err(eco_format!(
+                "the mount point {name} is not a directory: declare `file[{name}]` with `ensure: directory`"
+            )),
+        }
+    }
+
+    /// Restores the line of an entry whose mount failed: the next boot would wait for it, or stop. Returns the failure
+    /// with the result.
+    fn restore_line(
+        &self,
+        cx: &Context<'_>,
+        old: &FstabTable,
+        entry: &FstabEntry,
+        step: MountStep,
+        why: EcoString,
+    ) -> EcoString {
+        let (path, name) = (self.path(), entry.name());
+        let previous = old.find(name);
+        if previous == Some(entry) {
+            return why;
+        }
+        let restored = atomic_rewrite::rewritten(|| {
+            let file = AtomicRewrite::open(&path)?;
+            let mut table = FstabTable::parse(file.bytes());
+            if table.find(name) != Some(entry) {
+                return Err(RewriteError::Text("another program changed the line".into()));
+            }
+            table.restore(old, name);
+            file.replace(&table.bytes(), 0o644, cx)?;
+            Ok(())
+        });
+        let restored = restored.and_then(|()| self.reload_systemd(cx)).and_then(|()| match (step, previous) {
+            (MountStep::MountAgain, Some(previous)) => self.mount(cx, name, previous.is_swap()),
+            _ => Ok(()),
+        });
+        match (restored, previous) {
+            (Ok(()), Some(_)) => eco_format!("kilter restored the previous line in {path}, because {why}"),
+            (Ok(()), None) => eco_format!("kilter removed the new line from {path}, because {why}"),
+            (Err(error), _) => eco_format!("kilter could not restore {path} or its mount ({error}) after {why}"),
         }
     }
 
@@ -145,6 +194,13 @@ impl MountProvider {
                         true => MountStep::MountAgain,
                         false => found.step(&entry, should),
                     };
+                    if step == MountStep::Mount
+                        && !entry.is_swap()
+                        && let Err(why) = self.require_mount_point(name, &entry.options)
+                    {
+                        outcomes[at] = Outcome::failed(why);
+                        continue;
+                    }
                     (Some(entry), step)
                 }
             };
@@ -182,7 +238,7 @@ impl MountProvider {
                 MountStep::Nothing | MountStep::Unmount => Ok(()),
             };
             if let Err(why) = done {
-                outcomes[at] = Outcome::failed(why);
+                outcomes[at] = Outcome::failed(self.restore_line(cx, &old, &entry, step, why));
             }
         }
         Ok(outcomes)
@@ -196,15 +252,15 @@ impl MountProvider {
             require_fields(should.text("device"), should.text("fstype"))?;
         }
         let is_mounted = should.text("ensure").is_none_or(|ensure| ensure == "mounted");
-        let path = self.system.root().join(name.trim_start_matches('/'));
-        let is_swap = [should.text("fstype"), change.is.attributes.text("fstype")].contains(&Some(SWAP));
+        let declared_or_found = |attribute| should.text(attribute).or_else(|| change.is.attributes.text(attribute));
+        let is_swap = declared_or_found("fstype") == Some(SWAP);
         // An earlier resource, such as the file of the mount point, may create it.
         let may_come = cx.preview_context().may_change_before(change.name)
             || !matches!(cx.preview_context().node(change.name, name), Forecast::Unchanged);
-        if !is_mounted || is_swap || path.is_dir() || may_come {
-            return Ok(());
+        match is_mounted && !is_swap && !may_come {
+            true => self.require_mount_point(name, declared_or_found("options").unwrap_or_default()),
+            false => Ok(()),
         }
-        Err(eco_format!("the mount point {name} is not a directory: declare `file[{name}]` with `ensure: directory`"))
     }
 }
 
@@ -279,6 +335,10 @@ impl Provider for MountProvider {
             _ => Insync::Default,
         }
     }
+}
+
+fn is_bind(option: &str) -> bool {
+    matches!(option, "bind" | "rbind")
 }
 
 /// Returns true if a mounted file system stays mounted.

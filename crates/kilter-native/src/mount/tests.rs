@@ -8,8 +8,8 @@ use kilter_provider::{check, get_checked};
 use super::*;
 use crate::accounts::Runner;
 
-/// Runs `mount`, `umount`, `swapon` and `swapoff` on the files below a directory. A name that contains `busy` fails.
-/// While a name that contains `raced` is unmounted, another program adds a line to fstab.
+/// Runs `mount`, `umount`, `swapon` and `swapoff` on the files below a directory. A name that contains `busy` fails,
+/// and so does the mount of the device `broken`. While a name that contains `raced` is unmounted, another program adds a line to fstab.
 struct FakeKernel {
     root: PathBuf,
     calls: Mutex<Vec<String>>,
@@ -35,7 +35,9 @@ impl Runner for FakeKernel {
         let argv: Vec<&str> = words.map(|word| word.to_str().unwrap()).collect();
         self.calls.lock().unwrap().push(argv.join(" "));
         let name = argv[argv.len() - 1];
-        if name.contains("busy") {
+        let table = || FstabTable::parse(&std::fs::read(self.root.join("etc/fstab")).unwrap());
+        let is_broken = || argv[0] == "mount" && table().find(name).is_some_and(|entry| entry.device == "broken");
+        if name.contains("busy") || is_broken() {
             let stderr = Captured { bytes: b"target is busy.".to_vec(), dropped: 0 };
             return Ok(Output { stderr, ..Output::of(Status::Code(32)) });
         }
@@ -43,7 +45,7 @@ impl Runner for FakeKernel {
             let path = self.root.join("etc/fstab");
             std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "# theirs\n").unwrap();
         }
-        let table = FstabTable::parse(&std::fs::read(self.root.join("etc/fstab")).unwrap());
+        let table = table();
         let without = |file: &str, at: usize| -> String {
             let mut lines: Vec<String> = self.proc(file).lines().map(str::to_owned).collect();
             if let Some(last) = lines.iter().rposition(|line| line.split(' ').nth(at) == Some(name)) {
@@ -85,7 +87,7 @@ const ROOT: &str = "1 0 254:0 / / rw - ext4 /dev/vda rw\n";
 impl MountBench {
     fn new(fstab: &str) -> MountBench {
         let root = tempfile::tempdir().unwrap();
-        for directory in ["etc", "proc/self"] {
+        for directory in ["etc", "proc/self", "data/sub", "raced", "busy", "busy_too"] {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
         }
         std::fs::write(root.path().join("etc/fstab"), fstab).unwrap();
@@ -255,6 +257,7 @@ fn invalid_declarations_name_the_attribute_and_the_remedy() {
 #[test]
 fn preview_needs_a_mount_point() {
     let bench = MountBench::new(FSTAB);
+    std::fs::remove_dir_all(bench.root.path().join("data")).unwrap();
     let (name, is) = ("/data".into(), State::absent("/data"));
     let should: Attributes = DATA.iter().map(|(name, value)| (*name, Value::from(*value))).collect();
     let previewed = || {
@@ -271,7 +274,50 @@ fn preview_needs_a_mount_point() {
     assert!(lacks(&[("fstype", "ext4")]).contains("add `device`"));
     assert!(lacks(&[("device", "/dev/vdb")]).contains("add `fstype`"));
     assert_eq!(bench.fstab(), FSTAB);
-    assert!(previewed().is_some_and(|why| why.contains("declare `file[/data]` with `ensure: directory`")));
+    assert!(lacks(&DATA).contains("declare `file[/data]` with `ensure: directory`"));
+    assert_eq!((bench.fstab().as_str(), bench.kernel.calls()), (FSTAB, vec![]));
+    std::fs::write(bench.root.path().join("data"), "").unwrap();
+    let bind = [("ensure", "mounted"), ("device", "/etc/fstab"), ("fstype", "none"), ("options", "bind")];
+    bench.converges("/data", &bind);
+    std::fs::remove_file(bench.root.path().join("data")).unwrap();
+    bench.set("/data", &[("ensure", "absent")]);
+    assert!(previewed().is_some());
     std::fs::create_dir(bench.root.path().join("data")).unwrap();
     assert_eq!(previewed(), None);
+}
+
+#[test]
+fn failed_mount_leaves_no_new_line_and_restores_a_changed_one() {
+    let bench = MountBench::new(FSTAB);
+    let path = bench.root.path().join("etc/fstab");
+    let swap = [("ensure", "mounted"), ("fstype", "swap")];
+    for (attributes, program) in [(&DATA[..], "mount"), (&swap[..], "swapon")] {
+        let failure = bench.set("/busy", attributes).failure.unwrap();
+        let removed = format!("kilter removed the new line from {}, because {program} failed", path.display());
+        assert!(failure.starts_with(&removed) && failure.ends_with("target is busy."), "{failure}");
+        assert_eq!(bench.fstab(), FSTAB);
+    }
+    let fstab = format!("{FSTAB}/dev/vdb  /busy  ext4  noatime\n/dev/vdc /busy_too ext4");
+    std::fs::write(&path, &fstab).unwrap();
+    let failure = bench.set("/busy", &[("ensure", "mounted"), ("options", "ro")]).failure.unwrap();
+    let restored = format!("kilter restored the previous line in {}, because mount failed", path.display());
+    assert!(failure.starts_with(&restored), "{failure}");
+    assert_eq!(bench.fstab(), fstab);
+    // The last line gets its line break.
+    assert!(bench.set("/busy_too", &[("ensure", "mounted"), ("options", "ro")]).failure.is_some());
+    assert_eq!(bench.fstab(), format!("{fstab}\n"));
+    let failure = bench.set("/busy", &[("ensure", "mounted")]).failure.unwrap();
+    assert!(failure.starts_with("mount failed"), "{failure}");
+}
+
+#[test]
+fn failed_mount_of_another_device_mounts_the_previous_one_again() {
+    let bench = MountBench::new(FSTAB);
+    bench.converges("/data", &DATA);
+    let before = (bench.fstab(), bench.kernel.mounts());
+    let other = [("ensure", "mounted"), ("device", "broken"), ("fstype", "ext4")];
+    let failure = bench.set("/data", &other).failure.unwrap();
+    assert!(failure.starts_with("kilter restored the previous line"), "{failure}");
+    assert_eq!(bench.kernel.calls(), ["umount -- /data", "mount -- /data", "mount -- /data"]);
+    assert_eq!((bench.fstab(), bench.kernel.mounts()), before);
 }

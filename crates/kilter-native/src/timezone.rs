@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{
-    AutoEdge, Context, Declaration, Effect, Footprint, Insync, Match, Mode, PathState, Placement, Predict, Provider,
-    ProviderError, Query, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Watch, WatchSource,
-    redacted_outcome,
+    AutoEdge, Claim, Context, Declaration, Effect, Footprint, Insync, Match, Mode, PathState, Placement, Predict,
+    Provider, ProviderError, Query, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Watch,
+    WatchSource, redacted_outcome,
 };
 
 use crate::file::atomic_rewrite::{self, AtomicRewrite};
@@ -33,7 +33,7 @@ resources:
   timezone[Europe/Berlin]: {}
 ```
 
-A machine has one time zone, so declare one `timezone`. kilter replaces the link `/etc/localtime`, and the content of \
+A machine has one time zone, so kilter refuses a second `timezone`. kilter replaces the link `/etc/localtime`, and the content of \
 `/etc/timezone` where that file exists, as on Debian. The zone must exist below `/usr/share/zoneinfo`: on Debian it \
 comes from the package `tzdata`. Debian 13 has former names, such as `US/Eastern`, in the package `tzdata-legacy`.
 
@@ -245,6 +245,10 @@ impl Scheduling for TimezoneProvider {
 }
 
 impl Relations for TimezoneProvider {
+    fn claims(&self, _: &str, _: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        say(Claim::whole(LINK));
+    }
+
     fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let zone = format!("{ZONES}{}", should.text("zone").unwrap_or(name));
         add(AutoEdge { by: Match::PathOrAncestor, ..AutoEdge::require("file", &zone) });

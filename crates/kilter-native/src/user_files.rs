@@ -36,6 +36,15 @@ pub(crate) fn prefix(title: &str) -> Option<(&str, &str)> {
     title.split_once(':').filter(|(user, name)| !user.is_empty() && !name.is_empty())
 }
 
+/// Returns the user and the name of a declared entry. The first part of a title counts as the user if no other user
+/// is declared.
+pub(crate) fn declared_entry<'t>(title: &'t str, user: Option<&'t str>) -> (Option<&'t str>, &'t str) {
+    match (prefix(title), user) {
+        (Some((first, name)), user) if user.is_none_or(|user| user == first) => (Some(first), name),
+        _ => (user, title),
+    }
+}
+
 /// A title, resolved to the user and the name of an entry.
 #[derive(Debug)]
 pub(crate) struct EntryTitle<'t> {

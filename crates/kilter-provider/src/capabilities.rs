@@ -183,10 +183,37 @@ pub trait Scheduling {
     }
 }
 
+/// Object on the system that a resource sets and that is not its name, such as a setting of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// The object in messages: `/etc/php.ini [PHP] memory_limit`.
+    pub target: &'a str,
+    /// True if no other resource of the type may claim the object. Otherwise, other resources may claim parts too.
+    pub is_whole: bool,
+}
+
+impl<'a> Claim<'a> {
+    /// Creates a claim of a whole object.
+    pub fn whole(target: &'a str) -> Claim<'a> {
+        Claim { target, is_whole: true }
+    }
+
+    /// Creates a claim of a part of an object.
+    pub fn part(target: &'a str) -> Claim<'a> {
+        Claim { target, is_whole: false }
+    }
+}
+
 /// Relations of a resource to other declared resources.
 pub trait Relations {
     /// Lists additional names under which the automatic edges of other resources find this resource.
     fn identities(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {
+        let _ = (name, should, say);
+    }
+
+    /// Lists the objects that a resource sets, if not only its name identifies them. Two resources of the type that
+    /// set the same object are a problem, because they would undo each other in every run.
+    fn claims(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
         let _ = (name, should, say);
     }
 

@@ -38,8 +38,8 @@ mod world;
 pub use auto_edge::{AutoEdge, Direction, Match};
 pub use canonical::{canonical_name, canonicalize, canonicalize_one};
 pub use capabilities::{
-    Actions, Batch, Capabilities, Explain, Generate, OutputDefaults, Owner, Placement, Predict, Purpose, ReadOne,
-    Refresh, Relations, Revert, RevertTo, Scheduling, Session, Watch, actions, contradiction,
+    Actions, Batch, Capabilities, Claim, Explain, Generate, OutputDefaults, Owner, Placement, Predict, Purpose,
+    ReadOne, Refresh, Relations, Revert, RevertTo, Scheduling, Session, Watch, actions, contradiction,
 };
 pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
-use kilter_provider::{Insync, ValidationError};
+use kilter_provider::{Claim, Insync, ValidationError};
 
 use crate::builtin::is_absent;
 use crate::edit::{
@@ -178,6 +178,11 @@ impl PartType for Block {
             problems.push(ValidationError::with("content", "a block needs a content").hint("add `content`"));
         }
         problems
+    }
+
+    fn claims(name: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        let [begin, _] = markers(name, should);
+        say(Claim::whole(&begin));
     }
 
     fn insync(is: Option<&Value>, should: &Attributes) -> Insync {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
-    AutoEdge, Context, Declaration, Direction, Effect, Footprint, Forecast, Mode, PathState, Predict, Provider,
+    AutoEdge, Claim, Context, Declaration, Direction, Effect, Footprint, Forecast, Mode, PathState, Predict, Provider,
     ProviderError, Query, Redactor, Relations, Scope, SideEffects, Suitability, ValidationError, Wanted, Watch,
     WatchSource,
 };
@@ -19,7 +19,7 @@ use crate::accounts::{Accounts, System};
 use crate::builtin::is_absent;
 use crate::file::atomic_rewrite;
 use crate::tool;
-use crate::user_files::{EntryTitle, UserFiles, own_name, prefix};
+use crate::user_files::{EntryTitle, UserFiles, declared_entry, own_name, prefix};
 use crate::value_text::sealed_like;
 use crontab::{Crontab, merged, problems};
 use schedule::TIMES;
@@ -258,6 +258,13 @@ fn time_text(value: &Value) -> Option<EcoString> {
 }
 
 impl Relations for CronProvider {
+    fn claims(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        let (user, name) = declared_entry(name, user_of(should));
+        if let Some(user) = user {
+            say(Claim::whole(&format!("{user}:{name}")));
+        }
+    }
+
     fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         for user in user_of(should).into_iter().chain(prefix(name).map(|(user, _)| user)) {
             add(AutoEdge { direction: Direction::BeforeUnlessRemoved, ..AutoEdge::require("user", user) });

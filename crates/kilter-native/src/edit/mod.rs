@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Outcome, State, TypeSchema, Unknown, Value};
 use kilter_provider::{
-    AutoEdge, Capabilities, Content, Context, Declared, Direction, Effect, Explain, Footprint, Forecast, Insync, Match,
-    Mode, PathState, Predict, Provider, ProviderError, Query, Redactor, Relations, Revert, RevertTo, Scope,
+    AutoEdge, Capabilities, Claim, Content, Context, Declared, Direction, Effect, Explain, Footprint, Forecast, Insync,
+    Match, Mode, PathState, Predict, Provider, ProviderError, Query, Redactor, Relations, Revert, RevertTo, Scope,
     SideEffects, ValidationError, Wanted, Watch, WatchSource,
 };
 use rustc_hash::FxHashMap;
@@ -80,6 +80,9 @@ pub trait PartType: Send + Sync + 'static {
 
     /// Compares the property of an existing part.
     fn insync(is: Option<&Value>, should: &Attributes) -> Insync;
+
+    /// Lists the parts of the file that a resource sets.
+    fn claims(name: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>));
 
     /// Returns true if a file has no content besides the form that its format needs.
     fn is_empty(bytes: &[u8]) -> bool {
@@ -163,7 +166,7 @@ break of the first line (LF or CR LF). If the last line has no line break, kilte
 
 **Automatic edges.** The resource runs after `file[PATH]`, or after the `file` of the nearest declared directory \
 above. If `file[PATH]` declares its whole content (`content`, `source`, `fragments` or `parts`), kilter refuses this \
-resource, unless the file has `replace: false`.
+resource, unless the file has `replace: false`. It also refuses two resources that set the same part of a file.
 
 `kilter get` cannot list such resources, and cannot read an undeclared one."
     };
@@ -470,6 +473,14 @@ impl<T: PartType> Provider for PartProvider<T> {
 }
 
 impl<T: PartType> Relations for PartProvider<T> {
+    fn claims(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        let path = path_of(should);
+        // Without a path, the resource receives it from another one.
+        if !path.is_empty() {
+            T::claims(name, should, &mut |claim| say(Claim { target: &format!("{path} {}", claim.target), ..claim }));
+        }
+    }
+
     fn auto_edges(&self, _: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let name = path_of(should);
         add(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });

@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
 use kilter_provider::{
-    AutoEdge, Context, Declaration, Effect, Footprint, Mode, PathState, Placement, Predict, Provider, ProviderError,
-    Query, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Watch, WatchSink, WatchSource,
-    redacted_outcome,
+    AutoEdge, Claim, Context, Declaration, Effect, Footprint, Mode, PathState, Placement, Predict, Provider,
+    ProviderError, Query, Redactor, Relations, Scheduling, Scope, SideEffects, ValidationError, Watch, WatchSink,
+    WatchSource, redacted_outcome,
 };
 
 use crate::file::atomic_rewrite::{self, AtomicRewrite};
@@ -34,9 +34,9 @@ resources:
     pretty: Web server of the shop
 ```
 
-A machine has one host name, so declare one `hostname`. The static name is the content of `/etc/hostname` and is used \
-at the boot. The transient name is that of the kernel, which programs see. Both are the name of the resource by \
-default. kilter sets the name in the kernel itself, and needs no `hostnamectl`.
+A machine has one host name, so kilter refuses a second `hostname`. The static name is the content of \
+`/etc/hostname` and is used at the boot. The transient name is that of the kernel, which programs see. Both are the \
+name of the resource by default. kilter sets the name in the kernel itself, and needs no `hostnamectl`.
 
 Programs that have started before may still show the old name. kilter does not change `/etc/hosts`: declare a \
 [`host`](host.md) for the name if programs look it up.";
@@ -242,6 +242,10 @@ impl Scheduling for HostnameProvider {
 }
 
 impl Relations for HostnameProvider {
+    fn claims(&self, _: &str, _: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        say(Claim::whole(STATIC));
+    }
+
     fn auto_edges(&self, _: &str, _: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         [STATIC, INFO].iter().for_each(|path| add(AutoEdge::require("file", path)));
     }

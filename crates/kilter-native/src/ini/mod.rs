@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
-use kilter_provider::{Insync, ValidationError};
+use kilter_provider::{Claim, Insync, ValidationError};
 
 use crate::builtin::is_absent;
 use crate::edit::{Edits, FoundPart, PartProvider, PartType, Position, Probe, about_files, common, line_problem};
@@ -201,6 +201,13 @@ impl PartType for Ini {
             problems.push(problem.hint("add `value`, or `ensure: absent`"));
         }
         problems
+    }
+
+    fn claims(_: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        // An attribute without a value receives it from another resource.
+        if let (Some(section), Some(setting)) = (should.text("section"), should.text("setting")) {
+            say(Claim::whole(&format!("[{section}] {setting}")));
+        }
     }
 
     fn insync(is: Option<&Value>, should: &Attributes) -> Insync {

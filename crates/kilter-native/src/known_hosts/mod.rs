@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Comparison, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
-    AutoEdge, Context, Direction, Effect, Footprint, Match, Mode, PathState, Predict, Provider, ProviderError, Query,
-    Redactor, Relations, Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
+    AutoEdge, Claim, Context, Direction, Effect, Footprint, Match, Mode, PathState, Predict, Provider, ProviderError,
+    Query, Redactor, Relations, Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
 };
 use rustc_hash::FxHashMap;
 
@@ -322,6 +322,18 @@ impl Provider for KnownHostsProvider {
 }
 
 impl Relations for KnownHostsProvider {
+    fn claims(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        let ((host, kind), target) = (split(name, Some(should)), target_of(Some(should)));
+        match kind {
+            // It removes the keys of all types.
+            None if is_absent(should) => say(Claim::whole(&format!("{target} {host}"))),
+            kind => {
+                say(Claim::part(&format!("{target} {host}")));
+                kind.into_iter().for_each(|kind| say(Claim::whole(&format!("{target} {}", id(host, kind)))));
+            }
+        }
+    }
+
     fn auto_edges(&self, _: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let name = target_of(Some(should));
         add(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
-use kilter_provider::{Insync, ValidationError};
+use kilter_provider::{Claim, Insync, ValidationError};
 
 use crate::builtin::is_absent;
 use crate::edit::{
@@ -197,6 +197,21 @@ impl PartType for Line {
             problems.push(ValidationError::with("line", "the text of the line is missing").hint("add `line`"));
         }
         problems
+    }
+
+    fn claims(_: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        let (line, is_absent) = (should.text("line"), is_absent(should));
+        let by_match = is_absent && flag(should, "match_for_absence", false);
+        if let Ok(Some(pattern)) = pattern(should, "match") {
+            // A line that does not match is not replaced again by another resource with this expression.
+            let is_replaced = || line.is_some_and(|line| pattern.is_match(line.as_bytes()).unwrap_or(false));
+            if by_match || !is_absent && flag(should, "replace", true) && is_replaced() {
+                say(Claim::whole(&format!("match: {}", pattern.source())));
+            }
+        }
+        if let Some(line) = line.filter(|_| !by_match) {
+            say(Claim { target: &format!("line: {line}"), is_whole: is_absent });
+        }
     }
 
     fn insync(is: Option<&Value>, should: &Attributes) -> Insync {

@@ -10,7 +10,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema};
 use kilter_process::Invocation;
 use kilter_provider::{
-    AutoEdge, Context, Effect, Footprint, Mode, PathState, Predict, Provider, ProviderError, Query, Redactor,
+    AutoEdge, Claim, Context, Effect, Footprint, Mode, PathState, Predict, Provider, ProviderError, Query, Redactor,
     Relations, Scope, SideEffects, Suitability, ValidationError, Watch, WatchSource, redacted_outcome,
 };
 use rustc_hash::FxHashSet;
@@ -57,7 +57,7 @@ they are.
 
 With `default: true`, the locale is the value of `LANG` in `/etc/locale.conf`, or in `/etc/default/locale` if that \
 file does not exist. A link there, as on Debian 13, stays, and its target has the value. Sessions that start later \
-use it.
+use it. Only one `locale` may have `default: true`.
 
 On Debian, `locale-gen` comes from the package `locales`.";
 
@@ -369,6 +369,12 @@ impl Provider for LocaleProvider {
 }
 
 impl Relations for LocaleProvider {
+    fn claims(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        if should.get_bool("default") == Some(true) {
+            say(Claim::whole(LANG));
+        }
+    }
+
     fn auto_edges(&self, _: &str, _: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let files = [LIST].iter().chain(&DEFAULTS).chain(&SUPPORTED);
         files.for_each(|path| add(AutoEdge::require("file", path)));

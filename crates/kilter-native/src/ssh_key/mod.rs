@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, Unknown};
 use kilter_provider::{
-    AutoEdge, Context, Direction, Effect, Footprint, Forecast, Level, Match, Mode, POLL, PathState, Predict, Provider,
-    ProviderError, Query, Redactor, Relations, Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
+    AutoEdge, Claim, Context, Direction, Effect, Footprint, Forecast, Level, Match, Mode, POLL, PathState, Predict,
+    Provider, ProviderError, Query, Redactor, Relations, Scope, SideEffects, ValidationError, Wanted, Watch,
+    WatchSource,
 };
 use rustc_hash::FxHashSet;
 
 use crate::accounts::{Accounts, System, UserRow};
 use crate::builtin::is_absent;
 use crate::file::atomic_rewrite;
-use crate::user_files::{EntryTitle, UserFiles, own_name, prefix, several};
+use crate::user_files::{EntryTitle, UserFiles, declared_entry, own_name, prefix, several};
 use key_file::{KeyFile, merged, problems};
 use schema::schema;
 
@@ -294,6 +295,20 @@ impl Provider for SshAuthorizedKeyProvider {
 }
 
 impl Relations for SshAuthorizedKeyProvider {
+    fn claims(&self, name: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        let (user, name) = declared_entry(name, should.text("user"));
+        let Some(user) = user else { return };
+        let key = should.text("key").map(|key| format!("{user} {key}"));
+        match (key, is_absent(should)) {
+            // It removes the key under each comment.
+            (Some(key), true) => say(Claim::whole(&key)),
+            (key, _) => {
+                say(Claim::whole(&format!("{user}:{name}")));
+                key.into_iter().for_each(|key| say(Claim::part(&key)));
+            }
+        }
+    }
+
     fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         for user in should.text("user").into_iter().chain(prefix(name).map(|(user, _)| user)) {
             add(AutoEdge { direction: Direction::BeforeUnlessRemoved, ..AutoEdge::require("user", user) });

@@ -39,13 +39,20 @@ pub(super) fn path(key: Option<&Value>) -> Result<Vec<Key>, EcoString> {
     steps.iter().map(step).collect()
 }
 
-/// Returns a path for messages: `a.b[0]`.
+/// Returns a path for messages: `a.b[0]`, `"a.b"[0]`. Different paths have different texts.
 pub(super) fn shown(path: &[Key]) -> EcoString {
     let mut text = EcoString::new();
     for key in path {
         match key {
-            Key::Name(name) if text.is_empty() => text.push_str(name),
-            Key::Name(name) => text.push_str(&eco_format!(".{name}")),
+            Key::Name(name) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                match name.is_empty() || name.contains(['.', '[', '"']) {
+                    true => text.push_str(&eco_format!("{name:?}")),
+                    false => text.push_str(name),
+                }
+            }
             Key::Index(index) => text.push_str(&eco_format!("[{index}]")),
         }
     }

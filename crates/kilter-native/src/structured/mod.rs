@@ -13,11 +13,12 @@ use std::sync::LazyLock;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
-use kilter_provider::{Insync, ValidationError};
+use kilter_provider::{Claim, Insync, ValidationError};
 
 use crate::builtin::is_absent;
 use crate::edit::{Edits, FoundPart, PartProvider, PartType, Probe, about_files, common};
 use converge::{Document, Format};
+use keys::Key;
 
 /// Provides the type `structured`.
 pub type StructuredProvider = PartProvider<Structured>;
@@ -183,11 +184,30 @@ impl PartType for Structured {
         problems
     }
 
+    fn claims(_: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>)) {
+        let Ok(mut path) = keys::path(should.get("key")) else { return };
+        (1..path.len()).for_each(|len| say(Claim::part(&keys::shown(&path[..len]))));
+        // A value from another resource is not known yet.
+        let value = should.get("value").map_or_else(|| Value::hash::<EcoString>([]), Value::expose);
+        claim(&mut path, Some(&value).filter(|_| is_merged(should) && !is_absent(should)), say);
+    }
+
     fn insync(is: Option<&Value>, should: &Attributes) -> Insync {
         match (is, should.get("value")) {
             (Some(is), Some(wanted)) if is.is_same(&wanted.expose()) => Insync::Same,
             _ => Insync::Differs(None),
         }
+    }
+}
+
+/// Claims the value at a path. Of a mapping that is merged, claims the values inside.
+fn claim(path: &mut Vec<Key>, merged: Option<&Value>, say: &mut dyn FnMut(Claim<'_>)) {
+    let Some(entries) = merged.and_then(Value::as_hash) else { return say(Claim::whole(&keys::shown(path))) };
+    say(Claim::part(&keys::shown(path)));
+    for (key, value) in entries.iter() {
+        path.push(Key::Name(key.clone()));
+        claim(path, Some(value), say);
+        path.pop();
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use ecow::EcoString;
 use kilter_engine::ResourceId;
 use kilter_model::{AttributeName, Attributes, Behaviour, Catalog, Feature, Resource, ResourceRef, TypeName, Value};
-use kilter_provider::{Context, Provider, Registry, RevertTo, ValidationError, canonicalize, canonicalize_one};
+use kilter_provider::{
+    Context, Provider, Redactor, Registry, RevertTo, ValidationError, canonicalize, canonicalize_one,
+};
 use rustc_hash::FxHashMap;
 
 use super::choice::ProviderChoice;
@@ -64,6 +66,7 @@ pub(super) fn surveyed(
         let resource = &catalog.resources[vertex.slot()];
         resource.is_hidden() || !resource.broken().is_empty()
     };
+    problems.extend(duplicate_claims(catalog, registry, &providers, &is_left_out));
     problems.extend(conflicts(catalog, registry, &providers, &is_left_out));
     (providers, problems)
 }
@@ -142,6 +145,37 @@ fn duplicate_resources(
                 problems.push((vertex, ValidationError::new(message)));
             }
         });
+    }
+    problems
+}
+
+/// Reports resources that set the same object under different names, such as two resources for a line of a file.
+fn duplicate_claims(
+    catalog: &Catalog,
+    registry: &Registry,
+    providers: &[u16],
+    is_left_out: &dyn Fn(ResourceId) -> bool,
+) -> Vec<(ResourceId, ValidationError)> {
+    let mut problems = Vec::new();
+    // An undo restores the former states of an object in their order.
+    if catalog.is_undo {
+        return problems;
+    }
+    let mut owners: FxHashMap<(u16, EcoString), (&Resource, bool)> = FxHashMap::default();
+    let all = catalog.resources.iter().zip(providers).zip((0..).map(ResourceId::first));
+    for ((resource, at), vertex) in all.filter(|(_, vertex)| !is_left_out(*vertex)) {
+        let (at, mut problem) = (usize::from(*at), None);
+        let relations = registry.at(at).capabilities().relations();
+        relations.claims(&resource.name, &resource.attributes, &mut |claim| {
+            let owner = owners.entry((registry.slot(at), claim.target.into()));
+            let (first, is_whole) = owner.or_insert((resource, claim.is_whole));
+            // An equal name has been reported.
+            if first.name != resource.name && (*is_whole || claim.is_whole) {
+                let message = format!("{} manages the same `{}`", first.reference, claim.target);
+                problem.get_or_insert_with(|| ValidationError::new(message).hint("remove one of the two"));
+            }
+        });
+        problems.extend(problem.map(|problem| (vertex, Redactor::of(&resource.attributes).problem(problem))));
     }
     problems
 }

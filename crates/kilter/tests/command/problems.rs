@@ -239,3 +239,110 @@ fn summary_counts_resources_omitted_by_when() {
     assert_eq!(document["counts"]["left_out"], 2);
     running.end();
 }
+
+/// Pairs of resources that set the same object, with the object in the message.
+const SAME_OBJECTS: &[(&str, &str, &str)] = &[
+    ("timezone[UTC]: {}", "timezone[Europe/Berlin]: {}", "/etc/localtime"),
+    ("timezone[a]: {zone: UTC}", "timezone[UTC]: {}", "/etc/localtime"),
+    ("hostname[web1]: {}", "hostname[b]: {static: web2}", "/etc/hostname"),
+    ("locale[de_DE.UTF-8]: {default: true}", "locale[en_US.UTF-8]: {default: true}", "LANG"),
+    (
+        "ini[a]: {path: /a, section: s, setting: x, value: 1}",
+        "ini[b]: {path: /a, section: s, setting: x, value: 2}",
+        "/a [s] x",
+    ),
+    ("ini[a]: {path: /a, setting: x, value: 1}", "ini[b]: {path: /a, setting: x, ensure: absent}", "/a [] x"),
+    (
+        "structured[a]: {path: /a.json, key: [k, l], value: 1}",
+        "structured[b]: {path: /a.json, key: [k, l], value: 2}",
+        "/a.json k.l",
+    ),
+    (
+        "structured[a]: {path: /a.json, key: k, value: {l: 1}}",
+        "structured[b]: {path: /a.json, key: [k, m], value: 1}",
+        "/a.json k",
+    ),
+    (
+        "structured[a]: {path: /a.json, key: k, value: {l: {m: 1}}, merge: true}",
+        "structured[b]: {path: /a.json, key: [k, l, m], value: 2}",
+        "/a.json k.l.m",
+    ),
+    (
+        "line[a]: {path: /a, line: Port 22, match: ^Port}",
+        "line[b]: {path: /a, line: Port 23, match: ^Port}",
+        "/a match: ^Port",
+    ),
+    (
+        "line[a]: {path: /a, line: Port 22, match: ^Port}",
+        "line[b]: {path: /a, match: ^Port, match_for_absence: true, ensure: absent}",
+        "/a match: ^Port",
+    ),
+    ("line[a]: {path: /a, line: x}", "line[b]: {path: /a, line: x, ensure: absent}", "/a line: x"),
+    (
+        "block[a]: {path: /a, content: x, marker: '# {mark}'}",
+        "block[b]: {path: /a, content: y, marker: '# {mark}'}",
+        "/a # BEGIN",
+    ),
+    ("cron[a]: {user: root, command: x}", "cron[root:a]: {command: y}", "root:a"),
+    ("ssh_authorized_key[a]: {user: root, KEY}", "ssh_authorized_key[root:a]: {KEY}", "root:a"),
+    (
+        "ssh_authorized_key[a]: {user: root, KEY}",
+        "ssh_authorized_key[b]: {user: root, KEY, ensure: absent}",
+        "root AAAAC3NzaC1lZDI1NTE5AAAAIHB5dGhvbiBpcyBmdW4gYW5kIHNvIGlzIHJ1c3QhISEh",
+    ),
+    (
+        "known_hosts[git]: {KEY}",
+        "known_hosts[git@ssh-ed25519]: {ensure: absent}",
+        "/etc/ssh/ssh_known_hosts git@ssh-ed25519",
+    ),
+    ("known_hosts[git@ssh-ed25519]: {KEY}", "known_hosts[git]: {ensure: absent}", "/etc/ssh/ssh_known_hosts git"),
+];
+
+/// Pairs of resources that set different objects.
+const DIFFERENT_OBJECTS: &[(&str, &str)] = &[
+    ("locale[de_DE.UTF-8]: {default: true}", "locale[en_US.UTF-8]: {default: false}"),
+    ("ini[a]: {path: /a, section: s, setting: x, value: 1}", "ini[b]: {path: /a, setting: x, value: 2}"),
+    (
+        "structured[a]: {path: /a.json, key: k, value: {l: 1}, merge: true}",
+        "structured[b]: {path: /a.json, key: k, value: {m: 2}, merge: true}",
+    ),
+    ("structured[a]: {path: /a.json, key: k.l, value: 1}", "structured[b]: {path: /a.json, key: [k, l], value: 2}"),
+    (
+        "line[a]: {path: /a, line: include a, match: '^# include'}",
+        "line[b]: {path: /a, line: include b, match: '^# include'}",
+    ),
+    ("line[a]: {path: /a, line: x}", "line[b]: {path: /a, line: x, match: ^y}"),
+    ("line[a]: {path: /a, line: Port 22, match: ^Port}", "line[b]: {path: /b, line: Port 23, match: ^Port}"),
+    ("cron[a]: {user: root, command: x}", "cron[daemon:a]: {command: y}"),
+    ("ssh_authorized_key[a]: {user: root, KEY}", "ssh_authorized_key[b]: {user: root, KEY}"),
+    ("known_hosts[git@ssh-ed25519]: {KEY}", "known_hosts[git@ssh-rsa]: {ensure: absent}"),
+    (
+        "value[v]: {any: x}",
+        "ini[a]: {path: /a, setting: '${value[v].any}', value: 1}, ini[b]: {path: /a, setting: '${value[v].any}', value: 2}",
+    ),
+];
+
+#[test]
+fn resources_that_set_the_same_object_are_refused() {
+    let place = Place::new();
+    let key = "type: ssh-ed25519, key: AAAAC3NzaC1lZDI1NTE5AAAAIHB5dGhvbiBpcyBmdW4gYW5kIHNvIGlzIHJ1c3QhISEh";
+    let manifest = |first: &str, second: &str| {
+        let resources = format!("{first}\n{second}").replace("KEY", key).replace(", ini", "\nini");
+        let lines: String = resources.lines().map(|line| format!("  {line}\n")).collect();
+        place.file("m.yaml", format!("resources:\n{lines}"));
+    };
+    for (first, second, object) in SAME_OBJECTS {
+        manifest(first, second);
+        for command in ["check", "plan"] {
+            let ended = place.run(&[command, "m.yaml"]);
+            let reference = |text: &str| text.split_inclusive(']').next().unwrap().to_owned();
+            let message = format!("{}: {} manages the same `{object}`", reference(second), reference(first));
+            assert!(ended.code == 1 && ended.stderr.contains(&message), "{message}: {ended:?}");
+        }
+    }
+    for (first, second) in DIFFERENT_OBJECTS {
+        manifest(first, second);
+        let ended = place.run(&["check", "m.yaml"]);
+        assert_eq!(ended.code, 0, "{first} {second}: {ended:?}");
+    }
+}

@@ -90,6 +90,19 @@ fn run_whose_resources_were_changed_again_is_not_undone_over_the_later_change() 
 }
 
 #[test]
+fn object_that_changed_its_resource_is_restored_in_reverse_order() {
+    let place = Place::new();
+    let file = place.path().join("f.ini");
+    std::fs::write(&file, "k = 0\n").unwrap();
+    for (title, value) in [("a", 1), ("b", 2)] {
+        let resource = format!("  ini[{title}]: {{path: DIR/f.ini, setting: k, value: {value}}}\n");
+        assert_eq!(place.run(&["apply", &manifest(&place, &resource)]).code, 0);
+    }
+    let ended = place.run(&["undo", "--to", "1h"]);
+    assert_eq!((ended.code, content(&file).as_str()), (0, "k = 0\n"), "{ended:?}");
+}
+
+#[test]
 fn resources_that_leave_the_manifest_stay_are_removed_or_reverted() {
     let place = Place::new();
     let (new, old) = (place.path().join("new"), place.path().join("old"));

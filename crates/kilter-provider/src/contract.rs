@@ -175,7 +175,8 @@ impl std::fmt::Display for ValidationError {
     }
 }
 
-/// Function that finds the desired attributes of a declared resource by its type and its name on the system.
+/// Function that finds the desired attributes of a declared resource by its type and its name on the system, or by
+/// another [identity](crate::Relations::identities).
 pub type Declared<'a> = &'a dyn Fn(&str, &str) -> Option<&'a Attributes>;
 
 /// Error of a provider that could not read.

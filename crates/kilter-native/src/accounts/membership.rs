@@ -9,7 +9,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, State, Value};
 use kilter_provider::{Context, Declared, Insync, ValidationError};
 
-use crate::value_text::texts;
+use crate::value_text::{texts, word};
 
 /// Returns the members of a group that do not exist yet and that their own resources add to it. The run creates these
 /// users.
@@ -116,11 +116,16 @@ fn lists(should: &Attributes, attribute: &str, name: &str) -> bool {
     texts(should.get(attribute)).iter().any(|listed| listed == name)
 }
 
-/// Returns the groups of a user that are declared without the user, or as absent.
+/// Returns the groups of a user that are declared without the user, or as absent, also as the primary group.
 pub(crate) fn of_user(name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
     if !is_present(should) {
         return Vec::new();
     }
+    let primary = should.get("gid").map(word).filter(|gid| declared("group", gid).is_some_and(|gid| !is_present(gid)));
+    let primary = primary.map(|gid| {
+        let message = eco_format!("user[{name}] has the primary group `{gid}`, which is declared to be absent");
+        ValidationError::with("gid", message).hint("declare another `gid`, or keep the group")
+    });
     let groups = texts(should.get("groups"));
     let is_absent = |group: &&EcoString| declared("group", group).is_some_and(|other| !is_present(other));
     let gone = groups.iter().filter(is_absent).map(|group| {
@@ -135,7 +140,7 @@ pub(crate) fn of_user(name: &str, should: &Attributes, declared: Declared<'_>) -
         ValidationError::with("groups", message)
             .hint(eco_format!("add `{name}` to the members of group[{group}], or give that `auth_membership: false`"))
     };
-    groups.iter().filter(without).map(problem).chain(gone).collect()
+    groups.iter().filter(without).map(problem).chain(gone).chain(primary).collect()
 }
 
 /// Returns the members of a group that are declared to be in other groups only, or as absent.
@@ -224,6 +229,15 @@ mod tests {
         assert_eq!(
             said(&inside, &[("ensure", "absent".into())]),
             ["user[adam] is declared to be in `wheel`, and group[wheel] to be absent"]
+        );
+        assert_eq!(
+            said(&[("gid", "wheel".into())], &[("ensure", "absent".into())]),
+            ["user[adam] has the primary group `wheel`, which is declared to be absent"]
+        );
+        assert_eq!(said(&[("gid", "adm".into())], &[("ensure", "absent".into())]), [""; 0]);
+        assert_eq!(
+            said(&[("gid", "wheel".into()), ("ensure", "absent".into())], &[("ensure", "absent".into())]),
+            [""; 0]
         );
         assert_eq!(
             said(&[("ensure", "absent".into())], &[("members", list(&["adam"]))]),

@@ -488,7 +488,7 @@ impl<T: PartType> Relations for PartProvider<T> {
 
     fn conflicts(&self, _: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
         let path = path_of(should);
-        let Some(file) = declared("file", path).or_else(|| declared("file", &format!("{path}/"))) else {
+        let Some(file) = declared("file", path) else {
             return Vec::new();
         };
         let given = |attribute: &&&str| file.get(attribute).is_some_and(|value| !value.is_undef());

@@ -12,7 +12,7 @@ use kilter_provider::{
     Watch, WatchSource, redacted_outcome,
 };
 
-use crate::accounts::{Accounts, GroupRow, System, membership, name_problem, number_problem, predict};
+use crate::accounts::{Accounts, GroupRow, System, UserRow, membership, name_problem, number_problem, predict};
 use crate::value_text::{sealed_like, texts, word};
 use tools::is_inclusive;
 
@@ -31,7 +31,10 @@ resources:
 
 **Automatic edges.** A group runs after its declared members. A user that names the group in `groups` or `gid` runs \
 after the group instead, and makes the membership itself. kilter reports contradictory declarations, and members that \
-neither exist nor are declared, before it changes the machine.";
+neither exist nor are declared, before it changes the machine.
+
+A removed group runs after the users whose primary group it is. A plan fails if such a user keeps the group, because \
+`groupdel` refuses its removal.";
 
 /// Provides the type `group` through the shadow tools.
 pub struct GroupProvider {
@@ -116,11 +119,11 @@ impl GroupProvider {
         self.accounts.user(cx, user).is_ok_and(|user| user.is_some())
     }
 
-    /// Fails if a member does not exist and no earlier resource may create it.
-    fn require_members(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+    /// Fails if a member does not exist and no earlier resource may create it, or if the group cannot be removed.
+    fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let preview_context = cx.preview_context();
         let Some(should) = change.should.filter(|should| should.text("ensure") != Some("absent")) else {
-            return Ok(());
+            return self.require_no_primary_user(cx, change.name);
         };
         if preview_context.may_change_before(change.name) {
             return Ok(());
@@ -132,6 +135,33 @@ impl GroupProvider {
         let members = texts(should.get("members"));
         let known: Vec<EcoString> = members.into_iter().filter(|user| !may_come(user)).collect();
         self.have_members(cx, &known)
+    }
+
+    /// Returns the users on the machine whose primary group this is. groupdel refuses to remove it then.
+    fn primary_users(&self, group: &str) -> Result<Vec<UserRow>, EcoString> {
+        let groups = self.accounts.groups().map_err(|error| error.message)?;
+        let users = self.accounts.users().map_err(|error| error.message)?;
+        let Some(group) = groups.find(group) else { return Ok(Vec::new()) };
+        Ok(users.rows.iter().filter(|user| user.gid == group.gid).cloned().collect())
+    }
+
+    /// Fails if a removed group is the primary group of a user that no earlier resource may change.
+    fn require_no_primary_user(&self, cx: &Context<'_>, group: &str) -> Result<(), EcoString> {
+        let preview_context = cx.preview_context();
+        let leaves = |user: &UserRow| {
+            let is_other = |gid: &Value| ![group, &*user.gid.to_string()].contains(&&*word(gid));
+            let declared = preview_context.enforced("user", &user.name);
+            declared.is_some_and(|user| user.text("ensure") == Some("absent") || user.get("gid").is_some_and(is_other))
+        };
+        if preview_context.may_change_before(group) {
+            return Ok(());
+        }
+        match self.primary_users(group)?.iter().find(|user| !leaves(user)) {
+            Some(UserRow { name, .. }) => Err(eco_format!(
+                "it is the primary group of the user {name}: declare `user[{name}]` with another `gid`, or as absent"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Checks the members before any change. gpasswd would refuse too, but leave a partly changed group.
@@ -166,7 +196,7 @@ impl Provider for GroupProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let change = |change: &Change<'_>| match mode {
-            Mode::Preview => self.require_members(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
+            Mode::Preview => self.preview(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
             Mode::Apply => {
                 self.change(&cx.about(change.name), change).map_or_else(Outcome::failed, |()| Outcome::done())
             }
@@ -233,11 +263,16 @@ impl Relations for GroupProvider {
         membership::of_group(name, should, declared)
     }
 
-    fn auto_edges(&self, _: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
-        if should.text("ensure") != Some("absent") {
-            let members = texts(should.get("members"));
-            members.iter().for_each(|name| add(AutoEdge { by: Match::Member, ..AutoEdge::require("user", name) }));
-        }
+    fn auto_edges(&self, name: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
+        let users = match should.text("ensure") {
+            // They are removed, or get another primary group.
+            Some("absent") => {
+                let users = self.primary_users(name).unwrap_or_default();
+                users.into_iter().map(|user| user.name).collect()
+            }
+            _ => texts(should.get("members")),
+        };
+        users.iter().for_each(|name| add(AutoEdge { by: Match::Member, ..AutoEdge::require("user", name) }));
     }
 
     fn identities(&self, _: &str, should: &Attributes, say: &mut dyn FnMut(&str)) {

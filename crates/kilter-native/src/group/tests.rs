@@ -109,3 +109,47 @@ fn group_is_found_by_number() {
     bench().1.identities("new", &should, &mut |name| names.push(name.to_owned()));
     assert_eq!(names, ["60"]);
 }
+
+/// Catalog in which the user `bob` has these attributes.
+struct BobCatalog(Attributes);
+
+impl kilter_provider::PreviewContext for BobCatalog {
+    fn may_change_before(&self, _: &str) -> bool {
+        false
+    }
+
+    fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
+        ((type_name, name) == ("user", "bob")).then_some(&self.0)
+    }
+}
+
+#[test]
+fn removal_of_a_primary_group_is_predicted_to_fail_unless_its_user_leaves_it() {
+    let (fake, provider) = bench();
+    fake.write("group", "bob:x:1001:\nempty:x:51:\n");
+    let preview = |name: &str, user: &[(&'static str, Value)]| {
+        let catalog = BobCatalog(user.iter().cloned().collect());
+        let (name, is) = (name.into(), State::present(name, Attributes::new()));
+        let cx = Context::empty().with_preview_context(&catalog);
+        provider.set(&cx, &[Change::new(&name, &is, None, &[])], Mode::Preview).remove(0).failure
+    };
+    let refused =
+        Some("it is the primary group of the user bob: declare `user[bob]` with another `gid`, or as absent".into());
+    assert_eq!(preview("empty", &[]), None);
+    for stays in [&[][..], &[("gid", Value::Integer(1001))], &[("gid", "bob".into())]] {
+        assert_eq!(preview("bob", stays), refused, "{stays:?}");
+    }
+    for leaves in [[("gid", Value::from("users"))], [("ensure", "absent".into())]] {
+        assert_eq!(preview("bob", &leaves), None, "{leaves:?}");
+    }
+}
+
+#[test]
+fn removed_group_runs_after_the_users_whose_primary_group_it_is() {
+    let (fake, provider) = bench();
+    fake.write("group", "staff:x:1001:alice\n");
+    let mut users = Vec::new();
+    let absent = Attributes::from_iter([("ensure", "absent")]);
+    provider.auto_edges("staff", &absent, &mut |edge| users.push((edge.name.to_owned(), edge.direction)));
+    assert_eq!(users, [("bob".to_owned(), kilter_provider::Direction::Before)]);
+}

@@ -199,7 +199,7 @@ fn conflicts(
         last.1
     };
     let declared = |type_name: &str, name: &str| {
-        let vertex = lookup.named(index(type_name)? as u16, name)?;
+        let vertex = lookup.identified(index(type_name)? as u16, name)?;
         let other = &catalog.resources[vertex.slot()];
         (!is_left_out(vertex)).then_some(&other.attributes)
     };

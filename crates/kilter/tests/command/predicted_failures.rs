@@ -125,6 +125,24 @@ fn conflicting_user_and_group_are_one_problem() {
 }
 
 #[test]
+fn removal_of_a_primary_group_is_refused_or_predicted_to_fail() {
+    let place = Place::new();
+    for gid in ["wheel", "1500"] {
+        let both = format!("  user[adam]: {{ gid: {gid} }}\n  group[wheel]: {{ gid: 1500, ensure: absent }}\n");
+        let plan = planned(&place, &both);
+        let message = format!("user[adam] has the primary group `{gid}`, which is declared to be absent");
+        assert!(plan.code == 1 && plan.stderr.contains(&message), "{plan:?}");
+    }
+    // On Debian, the user `daemon` has a group of the same name. The test only makes plans.
+    let group = "  group[daemon]: { ensure: absent }\n";
+    let plan = planned(&place, group);
+    assert!(plan.code == 4 && plan.stdout.contains("it is the primary group of the user daemon"), "{plan:?}");
+    only_changes(&place, &format!("{group}  user[daemon]: {{ ensure: absent }}\n"));
+    let order = place.run(&["graph", "m.yaml"]);
+    assert!(order.stdout.find("user[daemon]") < order.stdout.find("group[daemon]"), "{order:?}");
+}
+
+#[test]
 fn fallback_output_is_not_used_for_refreshed_or_changed_command() {
     let place = Place::new();
     let fed = "  file[DIR/in]: {content: v1}\n  exec[r]: {command: [cat, DIR/in], refreshonly: true, subscribe: \

@@ -235,7 +235,7 @@ Examples:
 
 pub(super) const UNDO: &str = "\
 Examples:
-  kilter undo last --noop                 the plan of an undo of the last run
+  kilter undo last --noop                 the plan of an undo of the last run with changes
   kilter undo last
   kilter undo 13                          run 13 of `kilter history`
   kilter undo 'file[/etc/motd]'           the last change of a resource

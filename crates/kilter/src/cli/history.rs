@@ -141,7 +141,8 @@ pub(crate) enum ExportFormat {
 /// Arguments of `kilter undo`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct UndoArgs {
-    /// Run to undo: its number, or `last`; or a resource whose last change to undo
+    /// Run to undo: its number, or `last` for the newest run that changed resources; or a resource whose last
+    /// change to undo
     #[arg(value_name = "RUN|TYPE[NAME]")]
     pub(crate) subject: Option<String>,
     /// Restore the state at this time, such as 2h or yesterday: of the resource, or of all resources

@@ -32,12 +32,16 @@ fn undone(args: &UndoArgs, session: &Session) -> Result<Exit, Exit> {
         pauses::refuse(&state_dir)?;
     }
     let history = open(session)?;
-    let changes = chosen(&history, args)?;
+    let ChosenChanges { changes, subject, head } = chosen(&history, args)?;
     if changes.is_empty() {
-        output::line(
-            "there is nothing to undo: no change is on record, or its events were removed because of their age",
-        );
+        output::line(format_args!(
+            "there is nothing to undo: no change{} is on record, or its events were removed because of their age",
+            subject.strip_prefix("run ").map(|run| format!(" of run {run}")).unwrap_or_default()
+        ));
         return Ok(Exit::Done);
+    }
+    if let Some(head) = head.filter(|_| !session.global.quiet) {
+        output::line(head);
     }
     let registry = providers::registry(session)?;
     let mut restored = restored(&history, &changes, session, &registry)?;
@@ -50,7 +54,7 @@ fn undone(args: &UndoArgs, session: &Session) -> Result<Exit, Exit> {
     if prepared.resources().is_empty() {
         return Ok(Exit::Failed);
     }
-    session.set_inputs(RunInputs::of_undo(&shown_subject(args)));
+    session.set_inputs(RunInputs::of_undo(&subject));
     signals::listen()?;
     let mode = if args.noop { Mode::Noop } else { Mode::Apply };
     let pass = ExecOptions::one_by_one(mode, args.format, args.even_if_paused);
@@ -59,16 +63,6 @@ fn undone(args: &UndoArgs, session: &Session) -> Result<Exit, Exit> {
         output::hint("a manifest that still declares these resources changes them again at its next run");
     }
     Ok(exit)
-}
-
-/// Returns the changes that an undo undoes, in words.
-fn shown_subject(args: &UndoArgs) -> String {
-    let subject = args.subject.as_deref().map(|subject| match subject.parse::<i64>() {
-        Ok(_) => format!("run {subject}"),
-        Err(_) => subject.to_owned(),
-    });
-    let to = args.to.as_deref().map(|to| format!("to {to}"));
-    subject.into_iter().chain(to).collect::<Vec<_>>().join(" ")
 }
 
 /// Undoes all changes of the apply of a process that can be undone. A history that cannot be written does not prevent
@@ -220,11 +214,23 @@ fn reverse_order(restored: &[(Resource, i64)]) -> Vec<Relation> {
     relations
 }
 
-/// Returns the chosen changes, each resource once with its state before the first of them.
-fn chosen(history: &History, args: &UndoArgs) -> Result<Vec<RecordedChange>, Exit> {
+/// Changes to undo.
+struct ChosenChanges {
+    /// Each resource once, with its state before the first of its changes.
+    changes: Vec<RecordedChange>,
+    /// The changes in words.
+    subject: String,
+    /// Line above the plan that names the run of `last`.
+    head: Option<String>,
+}
+
+/// Returns the changes that the arguments choose.
+fn chosen(history: &History, args: &UndoArgs) -> Result<ChosenChanges, Exit> {
     // The state at a time contains the changes of its millisecond.
     let to = args.to.as_deref().map(past::time::parsed).transpose()?.map(|to| to.saturating_add(1));
-    match (&args.subject, to) {
+    let mut subject: Vec<String> = args.subject.clone().into_iter().collect();
+    let mut head = None;
+    let changes = match (args.subject.as_deref(), to) {
         (None, None) => Err(output::fail_with(
             "what to undo is missing",
             ["name a run (`kilter history` lists them), `last`, a resource such as 'file[/etc/motd]', or a time: \
@@ -238,11 +244,23 @@ fn chosen(history: &History, args: &UndoArgs) -> Result<Vec<RecordedChange>, Exi
         (Some(_), Some(_)) => {
             Err(output::fail_with("--to names the time of a resource", ["leave it out to undo a run"]))
         }
+        (Some("last"), None) => match past::last_changing_run(history)? {
+            Some(run) => {
+                subject = vec![format!("run {}", run.id.0)];
+                let command = past::command(&run.begin.body);
+                head = Some(format!("undo of run {} ({command}, {})", run.id.0, past::time::shown(run.begin.at)));
+                past::of_run(history, run.id)
+            }
+            None => Ok(Vec::new()),
+        },
         (Some(run), None) => {
             let run = found_run(history, run)?;
+            subject = vec![format!("run {}", run.id.0)];
             past::of_run(history, run.id)
         }
-    }
+    }?;
+    subject.extend(args.to.as_deref().map(|to| format!("to {to}")));
+    Ok(ChosenChanges { changes, subject: subject.join(" "), head })
 }
 
 #[cfg(test)]

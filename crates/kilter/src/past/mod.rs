@@ -5,12 +5,13 @@ pub(crate) mod time;
 
 use std::ops::ControlFlow;
 
-use kilter_history::{History, HistoryError, RunId, RunRecord, Selection};
+use kilter_history::{EventKind, History, HistoryError, HistoryEvent, RunId, RunRecord, Selection};
 use kilter_runtime::StateDir;
 use serde_json::Value as Json;
 
 use crate::exit::Exit;
 use crate::session::Session;
+use crate::visible::visible;
 use crate::{output, providers, recorder};
 pub(crate) use changes::{
     RecordedChange, RecordedRefresh, UndoRefusal, add_defaults, has_changes, of_resource, of_run, of_unconfirmed,
@@ -92,6 +93,38 @@ pub(crate) fn found_run(history: &History, word: &str) -> Result<RunRecord, Exit
         found = history.run(RunId(number)).map_err(|error| refuse(&error))?;
     }
     found.ok_or_else(|| output::fail_with(format_args!("there is no run {word}"), ["`kilter history` lists the runs"]))
+}
+
+/// Returns the newest run that has changed resources.
+///
+/// # Errors
+/// If the history cannot be read; reported.
+pub(crate) fn last_changing_run(history: &History) -> Result<Option<RunRecord>, Exit> {
+    let mut result = Ok(None);
+    let mut find = |run: RunRecord| {
+        let mut has_changed = false;
+        let mut look = |event: HistoryEvent| {
+            has_changed = event.kind == EventKind::Before;
+            if has_changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match history.events_of(run.id, &mut look) {
+            Ok(()) if !has_changed => return ControlFlow::Continue(()),
+            Ok(()) => result = Ok(Some(run)),
+            Err(error) => result = Err(refuse(&error)),
+        }
+        ControlFlow::Break(())
+    };
+    history.runs(&Selection::default(), &mut find).map_err(|error| refuse(&error))?;
+    result
+}
+
+/// Returns the command of a run, and the changes that it undid.
+pub(crate) fn command(begin: &Json) -> String {
+    let command = begin["command"].as_str().unwrap_or("?");
+    match begin["subject"].as_str() {
+        Some(subject) => visible(&format!("{command} {subject}")),
+        None => visible(command),
+    }
 }
 
 /// Returns the user of a run: the one who logged in, and the one whose rights the run had.

@@ -46,6 +46,35 @@ fn undo_restores_content_mode_links_and_absence_in_reverse_order() {
 }
 
 #[test]
+fn undo_last_undoes_the_newest_run_that_changed_resources() {
+    let place = Place::new();
+    let (a, b) = (place.path().join("a"), place.path().join("b"));
+    let site = manifest(&place, "  file:\n    DIR/a: { content: x }\n");
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    let run = |line: usize| {
+        let listed = place.run(&["history", "--format", "json"]).stdout;
+        let run: serde_json::Value = serde_json::from_str(listed.lines().nth(line).unwrap()).unwrap();
+        run["run"].to_string()
+    };
+    let changing = run(0);
+    // A new declaration that is in sync already: the history records this run, which changes nothing.
+    std::fs::write(&b, "x").unwrap();
+    let site = manifest(&place, "  file:\n    DIR/a: { content: x }\n    DIR/b: { content: x }\n");
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    assert_ne!(run(0), changing);
+    let unchanged = place.run(&["undo", &run(0)]);
+    let says = format!("there is nothing to undo: no change of run {} is on record", run(0));
+    assert!(unchanged.code == 0 && unchanged.stderr.contains(&says), "{}", unchanged.stderr);
+    let planned = place.run(&["undo", "last", "--noop"]);
+    let head = format!("undo of run {changing} (apply, ");
+    assert!(planned.code == 2 && planned.stderr.starts_with(&head), "{} {}", planned.stdout, planned.stderr);
+    assert_eq!(place.run(&["undo", "last"]).code, 0);
+    assert!(!a.exists() && b.exists());
+    let listed = place.run(&["history", "-n", "1"]).stdout;
+    assert!(listed.contains(&format!("undo run {changing}")), "{listed}");
+}
+
+#[test]
 fn changes_that_cannot_be_undone_are_named_before_anything_is_done() {
     let place = Place::new();
     let site = manifest(

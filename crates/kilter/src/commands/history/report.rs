@@ -13,7 +13,7 @@ use super::{Filter, drift, process, runs, timeline};
 use crate::exit::Exit;
 use crate::output;
 use crate::output_file::{self, FileMode};
-use crate::past::{refuse, time, user};
+use crate::past::{command, refuse, time, user};
 use crate::recorder::milliseconds;
 use crate::render::html::period::{
     DriftRow, PeriodBucket, PeriodReport, RecordedDifference, RecordedOutcome, RecordedRun, page,
@@ -232,7 +232,7 @@ fn recorded_run(run: &RunRecord, events: &RunEvents) -> RecordedRun {
     RecordedRun {
         id: run.id.0,
         time: time::shown(run.begin.at),
-        origin: format!("{} by {}", runs::command(begin), user(begin)),
+        origin: format!("{} by {}", command(begin), user(begin)),
         result: runs::words(run),
         class: if is_bad { "bad" } else { "none" },
         lines,

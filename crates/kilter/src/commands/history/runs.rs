@@ -10,7 +10,7 @@ use super::{List, is_under_way};
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
-use crate::past::{refuse, time, user};
+use crate::past::{command, refuse, time, user};
 use crate::recorder::Unchanged;
 use crate::session::Session;
 use crate::style::{FAILED, FAINT, styled};
@@ -99,15 +99,6 @@ fn shown(runs: &[RunRecord], session: &Session, list: &List, has_headings: bool)
     let (text, _) = table.render(None);
     let text = if has_headings { text.as_str() } else { text.split_once('\n').map_or("", |(_, rows)| rows) };
     Ok(output::data(text))
-}
-
-/// Returns the command of a run, and what it undid.
-pub(super) fn command(begin: &Json) -> String {
-    let command = begin["command"].as_str().unwrap_or("?");
-    match begin["subject"].as_str() {
-        Some(subject) => visible(&format!("{command} {subject}")),
-        None => visible(command),
-    }
 }
 
 /// Returns a run for programs.

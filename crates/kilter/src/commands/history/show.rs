@@ -10,7 +10,7 @@ use super::{mold_log, process, runs, timeline};
 use crate::cli::ReportFormat;
 use crate::exit::Exit;
 use crate::output;
-use crate::past::{found_run, refuse, time, user};
+use crate::past::{command, found_run, refuse, time, user};
 use crate::style::{FAINT, NAME, styled};
 use crate::visible::visible;
 
@@ -43,7 +43,7 @@ fn head(run: &RunRecord) -> String {
     let mut text = format!(
         "{}  {} by {} on {}",
         styled(NAME, format!("run {}", run.id.0)),
-        runs::command(begin),
+        command(begin),
         visible(&user(begin)),
         visible(begin["host"].as_str().unwrap_or("?")),
     );

@@ -1,5 +1,7 @@
 //! Brings a checkout to its declared state.
 
+use std::path::Path;
+
 use ecow::{EcoString, eco_format};
 use kilter_model::State;
 
@@ -7,8 +9,9 @@ use super::found::{
     DEPLOYED, RemoteTarget, Revision, Target, WorkTree, changed_submodules, local_target, remote_target,
 };
 use super::git::{Git, GitSource, RepositoryGit};
+use super::listed;
 use super::place::{CheckoutPlace, check_trust, intruder};
-use super::schema::{DeclaredCheckout, Ensure, is_whole_commit};
+use super::schema::{DeclaredCheckout, Ensure, is_whole_commit, short};
 use crate::file::directory;
 
 /// Arguments of rev-list(1) that exclude all commits known from the source.
@@ -28,13 +31,24 @@ pub(super) struct Convergence<'a> {
 
 /// Removes a checkout without local changes.
 pub(super) fn remove(git: &Git<'_>, declared: &DeclaredCheckout<'_>) -> Result<(), EcoString> {
-    let CheckoutPlace::Repository { uid, is_bare, .. } = CheckoutPlace::find(declared.path)? else { return Ok(()) };
+    match needs_removal(git, declared)? {
+        true => directory::remove(declared.path),
+        false => Ok(()),
+    }
+}
+
+/// Returns true if there is a checkout to remove.
+///
+/// # Errors
+/// If local changes would be lost, or git fails.
+pub(super) fn needs_removal(git: &Git<'_>, declared: &DeclaredCheckout<'_>) -> Result<bool, EcoString> {
+    let CheckoutPlace::Repository { uid, is_bare, .. } = CheckoutPlace::find(declared.path)? else { return Ok(false) };
     if !declared.force {
         check_trust(declared.path, git.uid())?;
-        let git = RepositoryGit { git, path: declared.path, is_bare, is_of_root: uid == 0 };
+        let git = RepositoryGit { git, path: declared.path, is_bare, is_of_root: uid == 0, more_objects: None };
         refuse_loss(&git, is_bare, declared)?;
     }
-    directory::remove(declared.path)
+    Ok(true)
 }
 
 /// Returns `1 commit`, `2 commits`.
@@ -118,7 +132,7 @@ impl Convergence<'_> {
             self.make_room(place)?;
         }
         self.give()?;
-        let git = RepositoryGit { git: self.git, path: declared.path, is_bare, is_of_root: false };
+        let git = RepositoryGit { git: self.git, path: declared.path, is_bare, is_of_root: false, more_objects: None };
         if !is_kept {
             let kind: &[&str] = if is_bare { &["--bare"] } else { &[] };
             git.run(&[&["init", "--quiet", "--template="], kind].concat())?;
@@ -168,17 +182,13 @@ impl Convergence<'_> {
         git.run(&["config", &format!("remote.{remote}.url"), source.address])
     }
 
-    fn recorded(&self, git: &RepositoryGit<'_>) -> Result<Option<EcoString>, EcoString> {
-        git.line(&["config", "--local", "--get", &format!("remote.{}.url", self.declared.remote)])
-    }
-
     fn depth(&self) -> Vec<String> {
         self.declared.depth.map(|depth| format!("--depth={depth}")).into_iter().collect()
     }
 
     fn fill_bare(&self, git: &RepositoryGit<'_>) -> Result<(), EcoString> {
         let Some(source) = self.source() else { return Ok(()) };
-        if self.recorded(git)?.as_deref() == Some(source.address) {
+        if git.address(self.declared.remote)?.as_deref() == Some(source.address) {
             return Ok(());
         }
         if let RemoteTarget::At(Target { revision: Revision::Branch(branch), .. }) =
@@ -227,7 +237,7 @@ impl Convergence<'_> {
         tree: &WorkTree,
     ) -> Result<Option<Target>, EcoString> {
         let declared = &self.declared;
-        let is_recorded = self.recorded(git)?.as_deref() == Some(source.address);
+        let is_recorded = git.address(self.declared.remote)?.as_deref() == Some(source.address);
         if is_recorded && declared.ensure == Ensure::Present {
             match declared.revision {
                 Some(revision) => {
@@ -304,11 +314,8 @@ impl Convergence<'_> {
         let declared = &self.declared;
         let force: &[&str] = if declared.force { &["--force"] } else { &[] };
         let commit = target.commit.as_str();
-        if !declared.force && is_ahead(git, tree, target)? {
+        if !declared.force && !needs_checkout(git, tree, target)? {
             return Ok(());
-        }
-        if !declared.force {
-            refuse_lost_commits(git, tree, target)?;
         }
         match &target.revision {
             Revision::Branch(branch) => {
@@ -359,6 +366,52 @@ pub(super) fn is_ahead(git: &RepositoryGit<'_>, tree: &WorkTree, target: &Target
     match &tree.commit {
         Some(commit) if is_on && *commit != target.commit => git.is_ancestor(&target.commit, commit),
         _ => Ok(false),
+    }
+}
+
+/// Returns true if a commit has to be checked out; false if the checkout is ahead of it.
+///
+/// # Errors
+/// If local changes or commits would be lost, or git fails.
+pub(super) fn needs_checkout(git: &RepositoryGit<'_>, tree: &WorkTree, target: &Target) -> Result<bool, EcoString> {
+    if is_ahead(git, tree, target)? {
+        return Ok(false);
+    }
+    refuse_lost_commits(git, tree, target)?;
+    refuse_overwritten_files(git, tree, target)?;
+    Ok(true)
+}
+
+/// Refuses to overwrite changed files and untracked files with those of a commit, as git-checkout(1) does.
+pub(super) fn refuse_overwritten_files(
+    git: &RepositoryGit<'_>,
+    tree: &WorkTree,
+    target: &Target,
+) -> Result<(), EcoString> {
+    let (Some(head), commit) = (&tree.commit, target.commit.as_str()) else { return Ok(()) };
+    let differences = |verb: &[&str], commits: &[&str]| {
+        git.paths(&[verb, &["-z", "--no-renames", "--ignore-submodules=all", "--name-only"], commits].concat())
+    };
+    let mut lost = Vec::new();
+    if !tree.changed.is_empty() {
+        let moved = differences(&["diff-tree", "-r"], &[head, commit])?;
+        // git keeps a change that the commit contains too.
+        let staged = differences(&["diff-index", "--cached"], &[commit])?;
+        lost.extend(tree.changed.iter().filter(|file| moved.contains(*file) && staged.contains(*file)).cloned());
+    }
+    let added = differences(&["diff-tree", "-r", "--diff-filter=A"], &[head, commit])?;
+    let exists = |file: &&EcoString| std::fs::symlink_metadata(Path::new(git.path).join(file.as_str())).is_ok();
+    let existing: Vec<&str> = added.iter().filter(exists).map(EcoString::as_str).collect();
+    if !existing.is_empty() {
+        let list = ["--literal-pathspecs", "ls-files", "-z", "--others", "--exclude-standard", "--"];
+        lost.extend(git.paths(&[&list[..], &existing].concat())?);
+    }
+    match lost.is_empty() {
+        true => Ok(()),
+        false => {
+            let files = listed(lost.iter().map(EcoString::as_str), "changed or untracked files");
+            Err(eco_format!("the checkout of {} would overwrite {files}; {REMEDY}", short(commit)))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls of the program git.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
@@ -49,6 +49,8 @@ pub(super) struct RepositoryGit<'a> {
     pub(super) is_bare: bool,
     /// True if the repository belongs to root, whose files every user trusts.
     pub(super) is_of_root: bool,
+    /// Directory with the objects of another repository, which git reads too.
+    pub(super) more_objects: Option<PathBuf>,
 }
 
 /// Quotes a text for a shell.
@@ -139,7 +141,11 @@ impl RepositoryGit<'_> {
         let invocation = self.git.invocation(self.path, &settings);
         let above = Path::new(self.path).parent().unwrap_or(Path::new("/"));
         // git must not take a repository above for this one.
-        invocation.env("GIT_CEILING_DIRECTORIES", above)
+        let invocation = invocation.env("GIT_CEILING_DIRECTORIES", above);
+        match &self.more_objects {
+            Some(objects) => invocation.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects),
+            None => invocation,
+        }
     }
 
     /// Returns the output of a call; none if it exits with 1, for "no".
@@ -165,12 +171,30 @@ impl RepositoryGit<'_> {
         Ok(output.map(|bytes| String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().into()))
     }
 
+    /// Returns the paths that a call lists with `-z`.
+    ///
+    /// # Errors
+    /// If the call fails.
+    pub(super) fn paths(&self, args: &[&str]) -> Result<Vec<EcoString>, EcoString> {
+        let output = self.ask(args)?.unwrap_or_default();
+        let paths = output.split(|&byte| byte == 0).filter(|path| !path.is_empty());
+        Ok(paths.map(|path| String::from_utf8_lossy(path).as_ref().into()).collect())
+    }
+
     /// Returns the commit of a revision; none if the repository does not have it.
     ///
     /// # Errors
     /// If git fails.
     pub(super) fn commit(&self, revision: &str) -> Result<Option<EcoString>, EcoString> {
         self.line(&["rev-parse", "--quiet", "--verify", &format!("{revision}^{{commit}}")])
+    }
+
+    /// Returns the address of a remote; none if the repository has no such remote.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub(super) fn address(&self, remote: &str) -> Result<Option<EcoString>, EcoString> {
+        self.line(&["config", "--local", "--get", &format!("remote.{remote}.url")])
     }
 
     /// Returns the number of commits that the arguments of rev-list(1) select.

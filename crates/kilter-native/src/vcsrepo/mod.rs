@@ -111,8 +111,8 @@ impl VcsrepoProvider {
             };
         }
         check_trust(declared.path, git.uid())?;
-        let git = RepositoryGit { git: &git, path: declared.path, is_bare, is_of_root: uid == 0 };
-        let recorded = git.line(&["config", "--local", "--get", &format!("remote.{}.url", declared.remote)])?;
+        let git = RepositoryGit { git: &git, path: declared.path, is_bare, is_of_root: uid == 0, more_objects: None };
+        let recorded = git.address(declared.remote)?;
         if let Some(recorded) = &recorded {
             let source = Value::String(recorded.clone());
             attributes.push(
@@ -159,7 +159,7 @@ impl VcsrepoProvider {
         Ok(())
     }
 
-    /// Returns the commit that the declaration asks for. None if every commit is in sync, or a fetch has to tell.
+    /// Returns the commit that the declaration asks for, and none under the conditions of [`VcsrepoProvider::target`].
     fn declared_commit(
         &self,
         git: &RepositoryGit<'_>,
@@ -167,6 +167,25 @@ impl VcsrepoProvider {
         recorded: Option<&str>,
         tree: &WorkTree,
     ) -> Result<Option<EcoString>, EcoString> {
+        let Some(target) = self.target(git, declared, recorded, tree)? else { return Ok(None) };
+        if !declared.force
+            && let Some(commit) = &tree.commit
+            && git.commit(&target.commit)?.is_some()
+            && converge::is_ahead(git, tree, &target)?
+        {
+            return Ok(Some(commit.clone()));
+        }
+        Ok(Some(target.commit))
+    }
+
+    /// Returns the declared revision and its commit. None if every commit is in sync, or only a fetch finds it.
+    fn target(
+        &self,
+        git: &RepositoryGit<'_>,
+        declared: &DeclaredCheckout<'_>,
+        recorded: Option<&str>,
+        tree: &WorkTree,
+    ) -> Result<Option<Target>, EcoString> {
         let source = source_of(declared, git.git.uid());
         let remote = source.map(|_| declared.remote);
         let is_recorded = source.is_none_or(|source| Some(source.address) == recorded);
@@ -179,22 +198,14 @@ impl VcsrepoProvider {
             }
             _ => None,
         };
-        let target = match (target, source) {
-            (Some(target), _) => target,
-            (None, None) => return Ok(None),
+        match (target, source) {
+            (Some(target), _) => Ok(Some(target)),
+            (None, None) => Ok(None),
             (None, Some(source)) => match remote_target(git.git, &source, declared.revision)? {
-                RemoteTarget::At(target) => target,
-                RemoteTarget::Digits | RemoteTarget::Empty => return Ok(None),
+                RemoteTarget::At(target) => Ok(Some(target)),
+                RemoteTarget::Digits | RemoteTarget::Empty => Ok(None),
             },
-        };
-        if !declared.force
-            && let Some(commit) = &tree.commit
-            && git.commit(&target.commit)?.is_some()
-            && converge::is_ahead(git, tree, &target)?
-        {
-            return Ok(Some(commit.clone()));
         }
-        Ok(Some(target.commit))
     }
 
     /// Adds the commit that a new checkout gets, if the source tells it.
@@ -254,40 +265,74 @@ impl VcsrepoProvider {
         if cx.durability() == Durability::Flushed { directory::flush(declared.path) } else { Ok(()) }
     }
 
-    /// Fails if other files are in the way, and no earlier resource may remove them.
+    /// Fails if other files are in the way, or if local changes would be lost, and no earlier resource may change that.
     fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let declared = DeclaredCheckout::of(change.name, change.should);
-        if change.should.is_none()
-            || declared.ensure == Ensure::Absent
-            || cx.preview_context().may_change_before(change.name)
-        {
+        let earlier = cx.preview_context();
+        if earlier.may_change_before(change.name) {
             return Ok(());
         }
         let place = CheckoutPlace::find(declared.path)?;
         let Ok(git) = self.git(cx, &declared, &place) else { return Ok(()) };
-        converge::obstacle(&place, &declared, git.uid()).map_or(Ok(()), Err)
+        let is_removed = change.should.is_none() || declared.ensure == Ensure::Absent;
+        if !is_removed && let Some(obstacle) = converge::obstacle(&place, &declared, git.uid()) {
+            return Err(obstacle);
+        }
+        let CheckoutPlace::Repository { uid, is_bare, .. } = place else { return Ok(()) };
+        if declared.force || earlier.is_written(declared.path) {
+            return Ok(());
+        }
+        if is_removed {
+            return converge::needs_removal(&git, &declared).map(drop);
+        }
+        if is_bare {
+            return Ok(());
+        }
+        let git = RepositoryGit { git: &git, path: declared.path, is_bare, is_of_root: uid == 0, more_objects: None };
+        let tree = WorkTree::read(&git, false)?;
+        let recorded = git.address(declared.remote)?;
+        let Some(target) = self.target(&git, &declared, recorded.as_deref(), &tree)? else { return Ok(()) };
+        if git.commit(&target.commit)?.is_some() {
+            return converge::needs_checkout(&git, &tree, &target).map(drop);
+        }
+        // Without a fetch, kilter knows the files of a new commit only if the source is on this machine.
+        let uid = git.git.uid();
+        let more_objects = declared.local_source().and_then(|path| place::trusted_objects(path, uid));
+        let git = RepositoryGit { more_objects, ..git };
+        match git.commit(&target.commit)? {
+            Some(_) => converge::refuse_overwritten_files(&git, &tree, &target),
+            None => Ok(()),
+        }
     }
 }
 
 /// Returns a text about files: `deleted files: a, b, c and 2 more`.
-fn listed(value: &Value, what: &str) -> EcoString {
-    let names: Vec<&str> = value.as_list().iter().filter_map(Value::as_str).collect();
+fn listed<'a>(names: impl Iterator<Item = &'a str>, what: &str) -> EcoString {
+    let names: Vec<&str> = names.collect();
     let shown = names.iter().take(MAX_LISTED).copied().collect::<Vec<_>>().join(", ");
     let more = names.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     eco_format!("{what}: {shown}{more}")
 }
 
-/// Returns the change of the commit: `1a2b3c4d5e → 5d6e7f8a9b (main)`. None if the commit is as declared.
-fn commit_change(is: &State, revision: Option<&str>) -> Option<EcoString> {
+fn listed_value(value: &Value, what: &str) -> EcoString {
+    listed(value.as_list().iter().filter_map(Value::as_str), what)
+}
+
+/// Returns the change of the commit, with changed files that it may overwrite: `1a2b3c4d5e → 5d6e7f8a9b (main)`. None if
+/// the commit is as declared.
+fn commit_change(is: &State, declared_checkout: &DeclaredCheckout<'_>) -> Option<EcoString> {
     let declared = is.attributes.text("declared_commit")?;
     let found = is.attributes.text("commit");
     if found == Some(declared) {
         return None;
     }
-    let named = revision.filter(|revision| !declared.starts_with(revision));
-    let named = named.map(|revision| format!(" ({revision})")).unwrap_or_default();
-    Some(eco_format!("{} → {}{named}", found.map_or_else(|| "nothing".into(), short), short(declared)))
+    let named = declared_checkout.revision.filter(|revision| !declared.starts_with(revision));
+    let mut more = named.map(|revision| format!(" ({revision})")).unwrap_or_default();
+    if let Some(files) = is.attributes.get("changed_files").filter(|_| !declared_checkout.force) {
+        more += &format!(", with {}", listed_value(files, "changed files"));
+    }
+    Some(eco_format!("{} → {}{more}", found.map_or_else(|| "nothing".into(), short), short(declared)))
 }
 
 impl Provider for VcsrepoProvider {
@@ -335,19 +380,17 @@ impl Provider for VcsrepoProvider {
                 if is.attributes.text("ensure") == Some("bare") {
                     return Insync::Differs(None);
                 }
-                let file = |attribute| is.attributes.get(attribute);
+                let listed = |attribute, what| is.attributes.get(attribute).map(|files| listed_value(files, what));
                 let mut texts = Vec::new();
-                texts.extend(file("deleted_files").map(|files| listed(files, "deleted files")));
-                texts.extend(
-                    file("changed_files").filter(|_| declared.force).map(|files| listed(files, "changed files")),
-                );
-                texts.extend(file("changed_submodules").map(|modules| listed(modules, "submodules at another commit")));
+                texts.extend(listed("deleted_files", "deleted files"));
+                texts.extend(listed("changed_files", "changed files").filter(|_| declared.force));
+                texts.extend(listed("changed_submodules", "submodules at another commit"));
                 if declared.revision.is_none() {
-                    texts.extend(commit_change(is, None));
+                    texts.extend(commit_change(is, &declared));
                 }
                 if texts.is_empty() { Insync::Same } else { Insync::Differs(Some(texts.join("; ").into())) }
             }
-            ("revision", _) => match commit_change(is, declared.revision) {
+            ("revision", _) => match commit_change(is, &declared) {
                 Some(text) => Insync::Differs(Some(text)),
                 None if is.attributes.text("declared_commit").is_some() => Insync::Same,
                 // Only a fetch finds the commit of these digits.

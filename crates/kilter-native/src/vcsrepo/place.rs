@@ -1,6 +1,6 @@
 //! The path of a checkout, and the users who can change it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ecow::{EcoString, eco_format};
 use kilter_process::trust::{Distrust, TrustPolicy};
@@ -74,4 +74,10 @@ pub(super) fn intruder(path: &str, uid: u32) -> Option<EcoString> {
 /// Returns true for a directory that root and the user of git alone can change.
 pub(super) fn is_trusted_source(path: &str, uid: u32) -> bool {
     TrustPolicy::root().with_user(uid).open(Path::new(path)).is_ok()
+}
+
+/// Returns the directory with the objects of a repository that root and the user of git alone can change.
+pub(super) fn trusted_objects(path: &str, uid: u32) -> Option<PathBuf> {
+    let mut directories = ["objects", ".git/objects"].iter().map(|leaf| Path::new(path).join(leaf));
+    directories.find(|directory| directory.is_dir()).filter(|_| is_trusted_source(path, uid))
 }

@@ -39,6 +39,9 @@ overwrite them, or if the checkout has commits that the source does not have. Lo
 declared branch are in sync. With `force`, changed files are differences. Untracked files stay, unless they are in \
 the way.
 
+A plan predicts the refusal of a removal, and of a commit that the checkout or a source on this machine has. For \
+other new commits it names the changed files, which only a fetch compares with the commit.
+
 git runs as `user`, without hooks and without questions: keys and credentials must work without a terminal. As root, \
 kilter runs git only in a checkout of root or of `user`, below directories that no other user can change, because \
 the configuration of a repository can contain commands. A foreign checkout is replaced if `force` is `true`. kilter \

@@ -100,6 +100,7 @@ impl VcsrepoBench {
     #[track_caller]
     fn converge(&self, should: &Attributes) {
         assert_ne!(self.differences(should), []);
+        assert_eq!(self.previewed(should), "");
         assert_eq!(self.set(should), Outcome::done());
         assert_eq!(self.differences(should), []);
     }
@@ -108,6 +109,22 @@ impl VcsrepoBench {
     fn refuses(&self, should: &Attributes, why: &str) {
         let failure = self.set(should).failure.unwrap_or_default();
         assert!(failure.contains(why), "{failure}");
+    }
+
+    /// Expects that the change fails, and that its preview fails with the same text.
+    #[track_caller]
+    fn predicts(&self, should: &Attributes, why: &str) {
+        assert_eq!(self.previewed(should), self.set(should).failure.unwrap_or_default());
+        self.refuses(should, why);
+    }
+
+    #[track_caller]
+    fn previewed(&self, should: &Attributes) -> EcoString {
+        let name = self.path().to_str().unwrap().into();
+        let found = self.found(should, false).unwrap();
+        let change = Change::new(&name, &found.state, Some(should), &found.differences);
+        let cx = Context::empty().with_preview_context(&NoPendingChanges);
+        self.provider.set(&cx, &[change], Mode::Preview).remove(0).failure.unwrap_or_default()
     }
 }
 
@@ -229,14 +246,21 @@ fn local_changes_survive_without_force() {
     commit(&bench.source(), "b", "2");
     bench.converge(&should);
     assert_eq!(fs::read_to_string(bench.path().join("a")).unwrap(), "mine");
+    // A staged change that the new commit contains stays too.
+    fs::write(bench.path().join("b"), "22").unwrap();
+    git(&bench.path(), &["add", "b"]);
+    let new = commit(&bench.source(), "b", "22");
+    let text = &bench.texts(&should)[0];
+    assert!(text.ends_with(&format!(" → {} (main), with changed files: a, b", short(&new))), "{text}");
+    bench.converge(&should);
     // An update of the same files is refused.
     commit(&bench.source(), "a", "1");
-    bench.refuses(&should, "would be overwritten");
+    bench.predicts(&should, "would overwrite changed or untracked files: ");
     git(&bench.path(), &["checkout", "-q", "--", "a"]);
     commit(&bench.source(), "new", "3");
-    bench.refuses(&should, "would be overwritten");
+    bench.predicts(&should, "would overwrite changed or untracked files: ");
     assert_eq!(fs::read_to_string(bench.path().join("new")).unwrap(), "mine too");
-    bench.refuses(&bench.should(&[("ensure", "absent".into())]), "1 changed or untracked files");
+    bench.predicts(&bench.should(&[("ensure", "absent".into())]), "1 changed or untracked files");
     let forced = bench.should(&[("ensure", "latest".into()), ("revision", "main".into()), ("force", true.into())]);
     bench.converge(&forced);
     assert_eq!(fs::read_to_string(bench.path().join("new")).unwrap(), "3");
@@ -255,10 +279,10 @@ fn local_commits_survive_without_force() {
     assert_eq!(bench.differences(&should), []);
     commit(&bench.source(), "c", "three");
     bench.refuses(&should, "the branch main has 1 commit that its source does not have");
-    bench.refuses(&bench.should(&[("ensure", "absent".into())]), "1 commit that its source does not have");
+    bench.predicts(&bench.should(&[("ensure", "absent".into())]), "1 commit that its source does not have");
     git(&bench.path(), &["checkout", "-q", "--detach", "origin/main"]);
     let detached = commit(&bench.path(), "d", "d");
-    bench.refuses(&bench.should(&[("revision", "v1".into())]), "1 commit without a branch");
+    bench.predicts(&bench.should(&[("revision", "v1".into())]), "1 commit without a branch");
     assert_eq!(bench.head(), detached);
     git(&bench.path(), &["checkout", "-q", "main"]);
     bench.converge(&bench.should(&[("revision", "v1".into())]));
@@ -278,20 +302,15 @@ fn other_files_are_replaced_only_by_force() {
     fs::remove_dir_all(bench.path()).unwrap();
     fs::create_dir(bench.path()).unwrap();
     fs::write(bench.path().join("precious"), "").unwrap();
-    bench.refuses(&should, "is a directory without a repository");
+    bench.predicts(&should, "is a directory without a repository");
     bench.converge(&forced);
     assert!(!bench.path().join("precious").exists());
     fs::remove_dir_all(bench.path()).unwrap();
     symlink("/etc", bench.path()).unwrap();
-    bench.refuses(&should, "is a link");
+    bench.predicts(&should, "is a link");
     bench.converge(&forced);
     assert!(bench.path().join("a").exists() && Path::new("/etc/passwd").exists());
-    let name = bench.path().to_str().unwrap().into();
-    let bare = bench.should(&[("ensure", "bare".into())]);
-    let is = State::absent(EcoString::clone(&name));
-    let change = Change::new(&name, &is, Some(&bare), &[]);
-    let cx = Context::empty().with_preview_context(&NoPendingChanges);
-    let previewed = bench.provider.set(&cx, &[change], Mode::Preview).remove(0).failure.unwrap();
+    let previewed = bench.previewed(&bench.should(&[("ensure", "bare".into())]));
     assert!(previewed.contains("that is not bare"), "{previewed}");
 }
 
@@ -302,7 +321,7 @@ fn bare_repository_and_empty_source() {
     bench.converge(&bare);
     assert_eq!(git(&bench.path(), &["rev-parse", "main"]), git(&bench.source(), &["rev-parse", "main"]));
     assert_eq!(git(&bench.path(), &["symbolic-ref", "HEAD"]), "refs/heads/main");
-    bench.refuses(&bench.should(&[("ensure", "absent".into())]), "is a bare repository with 2 commits");
+    bench.predicts(&bench.should(&[("ensure", "absent".into())]), "is a bare repository with 2 commits");
     fs::remove_dir_all(bench.path()).unwrap();
     let new = Attributes::from_iter([("ensure", "bare")]);
     bench.converge(&new);

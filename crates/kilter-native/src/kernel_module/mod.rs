@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Comparison, Feature, Outcome, State, TypeSchema, Value};
-use kilter_process::Invocation;
+use kilter_process::{Invocation, SpawnError};
 use kilter_provider::{
     AutoEdge, Context, Declaration, Effect, Footprint, Insync, Match, Mode, POLL, PathState, Predict, Provider,
     ProviderError, Query, Redactor, Relations, Scope, SideEffects, ValidationError, Watch, WatchSource,
@@ -62,7 +62,8 @@ module that is loaded already gets other options at its next load.
 kilter checks every five minutes that modules are loaded, because the kernel does not report that. In a container \
 that may not load modules, `modprobe` fails; declare the module on the host.
 
-A plan predicts a failure if `modprobe` does not find the module, and no earlier resource may bring it.
+A plan predicts a failure if `modprobe` is not installed or does not find the module, and no earlier resource may \
+bring it. If `modprobe` fails, kilter leaves both files as they were.
 
 **Automatic edges.** The resource runs after the declared package `kmod`, and after declared files at these \
 paths.";
@@ -183,13 +184,13 @@ impl KernelModuleProvider {
         })
     }
 
-    /// Writes the lines of all changes.
-    fn write(&self, cx: &Context<'_>, changes: &[Change<'_>]) -> Result<(), EcoString> {
+    /// Writes the options and the blacklist of modules.
+    fn write_settings(&self, cx: &Context<'_>, modules: &[(EcoString, &Attributes)]) -> Result<(), EcoString> {
         self.rewrite::<Setting>(cx, SETTINGS, &|settings| {
-            for (module, should) in changes.iter().map(wanted) {
+            for (module, should) in modules {
                 let put = |settings: &mut LineTable<Setting>, command, options: &str, is_wanted: bool| match is_wanted {
-                    true => settings.put(Setting::new(command, &module, options)),
-                    false => settings.remove(&Setting::id(command, &module)),
+                    true => settings.put(Setting::new(command, module, options)),
+                    false => settings.remove(&Setting::id(command, module)),
                 };
                 if let Some(options) = should.text("options") {
                     let options = options.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
@@ -199,16 +200,31 @@ impl KernelModuleProvider {
                     put(settings, ModprobeCommand::Blacklist, "", is_blacklisted);
                 }
             }
-        })?;
+        })
+    }
+
+    /// Writes the modules of the boot.
+    fn write_boot(&self, cx: &Context<'_>, modules: &[(EcoString, &Attributes)]) -> Result<(), EcoString> {
         self.rewrite::<BootModule>(cx, BOOT, &|boot| {
-            for (module, should) in changes.iter().map(wanted) {
+            for (module, should) in modules {
                 match should.get_bool("boot") {
-                    Some(true) => boot.put(BootModule::new(&module)),
-                    Some(false) => boot.remove(&module),
+                    Some(true) => boot.put(BootModule::new(module)),
+                    Some(false) => boot.remove(module),
                     None => {}
                 }
             }
         })
+    }
+
+    /// Runs modprobe(8).
+    fn modprobe(&self, cx: &Context<'_>, words: &[&str]) -> Result<(), EcoString> {
+        let call = Invocation::new("modprobe").args(words).captured(MAX_OUTPUT_BYTES).deadline(DEADLINE);
+        match tool::start(self.system.runner(), cx, &call, RecordedPart::Outputs) {
+            Ok(ended) if ended.is_success() => Ok(()),
+            Ok(ended) => Err(tool::failure("modprobe", &ended, DEADLINE, tool::ending_of(&ended.stderr.text()))),
+            Err(SpawnError::NotFound { .. }) => Err("there is no command modprobe: install the package kmod".into()),
+            Err(error) => Err(error.with_sources().into()),
+        }
     }
 
     /// Loads or unloads the module of a change.
@@ -222,11 +238,11 @@ impl KernelModuleProvider {
             return Err(eco_format!("{module} is a part of the kernel, which cannot be unloaded"));
         }
         let words: &[&str] = if is_wanted { &["--", &module] } else { &["-r", "--", &module] };
-        tool::run(self.system.runner(), cx, Invocation::new("modprobe").args(words), DEADLINE)
+        self.modprobe(cx, words)
     }
 
-    /// Fails if the change is certain to fail: a part of the kernel cannot be unloaded, and modprobe does not find a
-    /// module that no earlier resource may bring.
+    /// Fails if the change is certain to fail: a part of the kernel cannot be unloaded, modprobe is not installed, or
+    /// it does not find a module. No earlier resource may change that.
     fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
         let (module, should) = wanted(change);
         let (is_wanted, preview_context) = (!is_absent(&should), cx.preview_context());
@@ -235,20 +251,12 @@ impl KernelModuleProvider {
         if self.is_loaded(&module) == is_wanted || may_come {
             return Ok(());
         }
-        if !is_wanted {
-            return match self.is_builtin(&module) {
-                true => Err(eco_format!("{module} is a part of the kernel, which cannot be unloaded")),
-                false => Ok(()),
-            };
+        if !is_wanted && self.is_builtin(&module) {
+            return Err(eco_format!("{module} is a part of the kernel, which cannot be unloaded"));
         }
-        let dry_run = Invocation::new("modprobe").args(["--dry-run", "--", &module]).captured(MAX_OUTPUT_BYTES);
-        match tool::start(self.system.runner(), cx, &dry_run.deadline(DEADLINE), RecordedPart::Outputs) {
-            Ok(tried) if !tried.is_success() => {
-                Err(tool::failure("modprobe", &tried, DEADLINE, tool::ending_of(&tried.stderr.text())))
-            }
-            // The change itself reports a missing modprobe.
-            _ => Ok(()),
-        }
+        // An earlier resource may stop the use of a module.
+        let words: &[&str] = if is_wanted { &["--dry-run", "--", &module] } else { &["--version"] };
+        self.modprobe(cx, words)
     }
 
     fn change(&self, cx: &Context<'_>, changes: &[Change<'_>]) -> Vec<Outcome> {
@@ -258,15 +266,29 @@ impl KernelModuleProvider {
         };
         // Values from other resources have not been validated before.
         let (bad, good): (Vec<usize>, Vec<usize>) = (0..changes.len()).partition(|at| problem(&changes[*at]).is_some());
-        let valid: Vec<Change<'_>> = good.iter().map(|at| changes[*at]).collect();
-        let written = self.write(cx, &valid);
         let mut outcomes = vec![Outcome::done(); changes.len()];
         for at in bad {
             outcomes[at] = Outcome::failed(problem(&changes[at]).map(|one| eco_format!("{one}")).unwrap_or_default());
         }
-        for at in good {
-            let loaded = written.clone().and_then(|()| self.load(cx, &changes[at]));
-            outcomes[at] = loaded.map_or_else(Outcome::failed, |()| Outcome::done());
+        let wanted: Vec<(EcoString, Attributes)> = changes.iter().map(wanted).collect();
+        let of = |places: &[usize]| places.iter().map(|at| (wanted[*at].0.clone(), &wanted[*at].1)).collect::<Vec<_>>();
+        // modprobe reads the options.
+        let written = self.write_settings(cx, &of(&good));
+        let loaded = |at: &usize| written.clone().and_then(|()| self.load(cx, &changes[*at]));
+        let results: Vec<_> = good.iter().map(|at| (*at, loaded(at))).collect();
+        let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(|(_, result)| result.is_ok());
+        let done: Vec<usize> = done.into_iter().map(|(at, _)| at).collect();
+        if let Err(why) = self.write_boot(cx, &of(&done)) {
+            done.into_iter().for_each(|at| outcomes[at] = Outcome::failed(why.clone()));
+        }
+        let before = |(at, _): &(usize, _)| (wanted[*at].0.clone(), &changes[*at].is.attributes);
+        let restored = self.write_settings(cx, &failed.iter().map(before).collect::<Vec<_>>());
+        for (at, result) in failed {
+            let mut why = result.err().unwrap_or_default();
+            if let Err(error) = &restored {
+                why.push_str(&eco_format!("; its options stay in {SETTINGS}: {error}"));
+            }
+            outcomes[at] = Outcome::failed(why);
         }
         outcomes
     }

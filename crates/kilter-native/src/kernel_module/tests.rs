@@ -16,9 +16,12 @@ impl Runner for Modprobe {
         let words: Vec<String> = invocation.args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let module = self.0.join("sys/module").join(words.last().unwrap());
         match words[0].as_str() {
+            _ if words.last().unwrap() == "uninstalled" => {
+                return Err(SpawnError::NotFound { program: "modprobe".into(), path: "/sbin".into() });
+            }
             "-r" => std::fs::remove_dir_all(&module).unwrap(),
             _ if words.last().unwrap() == "missing" => return Ok(Output::of(Status::Code(1))),
-            "--dry-run" => {}
+            "--dry-run" | "--version" => {}
             _ => {
                 std::fs::create_dir_all(&module).unwrap();
                 std::fs::write(module.join("initstate"), "live\n").unwrap();
@@ -159,6 +162,7 @@ fn preview_finds_failures_that_are_certain() {
     let none = kilter_provider::NoPendingChanges;
     assert_eq!(preview("loop", &present, &none), "");
     assert_eq!(preview("missing", &present, &none), "modprobe failed with exit code 1");
+    assert_eq!(preview("uninstalled", &present, &none), "there is no command modprobe: install the package kmod");
     assert_eq!(preview("missing", &present, &ModuleBench), "", "a declared file may bring the module");
     assert!(preview("ext4", &absent, &none).contains("a part of the kernel"));
     assert_eq!(bench.calls(), ["--dry-run -- loop"]);
@@ -193,7 +197,22 @@ fn modules_of_a_batch_are_written_together_and_fail_alone() {
         names.iter().zip(declared).map(|(name, should)| Change::new(name, &is, Some(should), &[])).collect();
     let outcomes = bench.provider.set(&Context::empty(), &changes, Mode::Apply);
     assert_eq!(outcomes.iter().map(Outcome::is_done).collect::<Vec<_>>(), [true, false, true, false]);
-    assert_eq!(bench.read(BOOT), "one\nmissing\ntwo\n");
+    assert_eq!(bench.read(BOOT), "one\ntwo\n");
+}
+
+#[test]
+fn module_that_cannot_be_loaded_leaves_the_files_as_they_were() {
+    let bench = KernelModuleBench::new();
+    let blacklisted = should(&[("options", "a=2".into()), ("boot", false.into()), ("blacklist", true.into())]);
+    for (name, why) in [("missing", "exit code 1"), ("uninstalled", "there is no command modprobe")] {
+        let before = format!("options {name} a=1\nblacklist other\n");
+        bench.write("etc/modprobe.d/kilter.conf", &before);
+        for should in [should(&[("options", "a=2".into())]), blacklisted.clone()] {
+            let failure = bench.set(name, &should).failure.unwrap();
+            assert!(failure.contains(why), "{failure}");
+            assert_eq!((bench.read(BOOT).as_str(), bench.read(SETTINGS)), ("(none)", before.clone()));
+        }
+    }
 }
 
 #[test]

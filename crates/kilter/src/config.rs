@@ -2,10 +2,12 @@
 //!
 //! Its keys are the long names of options, so that the parser of the command line checks the values.
 
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, ValueHint};
 use kilter_model::suggest;
@@ -49,12 +51,49 @@ pub(crate) fn command_line(words: Vec<OsString>) -> Result<Cli, ConfigRefusal> {
     Cli::of(added.to(words)).map_err(|refused| match refused.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ConfigRefusal::Words(refused),
         _ => {
-            let text = refused.render().to_string();
-            let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
             let hint = format!("the command line is valid without {}", path.display());
-            ConfigRefusal::Config(output::fail_with(format_args!("{}: {message}", path.display()), [hint]))
+            let message = refusal_text(&refused);
+            ConfigRefusal::Config(match added.position(&refused) {
+                Some(at) => file.fail(at, &message, Some(&hint)),
+                None => output::fail_with(format_args!("{}: {message}", path.display()), [hint]),
+            })
         }
     })
+}
+
+/// Returns the reason of a refusal on one line: for a value, its option and the expectation.
+fn refusal_text(refused: &clap::Error) -> String {
+    let text = refused.render().to_string();
+    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let (option, value) = (options_of(refused).next(), value_of(refused));
+    let (Some(option), Some(value)) = (option, value) else { return first };
+    let expected = match (refused.get(ContextKind::ValidValue), refused.source()) {
+        (Some(ContextValue::Strings(known)), _) => format!("one of {} is expected", known.join(", ")),
+        (_, Some(why)) if why.is::<ParseIntError>() => "a whole number is expected".to_owned(),
+        (_, Some(why)) => why.to_string(),
+        (_, None) => return first,
+    };
+    format!("invalid value `{value}` for `{option}`: {expected}")
+}
+
+/// Returns the long names of the options that a refusal is about.
+fn options_of(refused: &clap::Error) -> impl Iterator<Item = &str> {
+    let names = |kind| match refused.get(kind) {
+        Some(ContextValue::String(name)) => std::slice::from_ref(name),
+        Some(ContextValue::Strings(names)) => names,
+        _ => &[],
+    };
+    let names = [ContextKind::InvalidArg, ContextKind::PriorArg].into_iter().flat_map(names);
+    // clap names an option with its value: --jobs <N>.
+    names.filter_map(|name| name.split_whitespace().next()?.strip_prefix("--"))
+}
+
+/// Returns the value that a refusal is about.
+fn value_of(refused: &clap::Error) -> Option<&str> {
+    match refused.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) => Some(value),
+        _ => None,
+    }
 }
 
 /// Returns the path of the file; none if the user has no home, or if `KILTER_CONFIG` is empty.
@@ -80,30 +119,53 @@ fn read(path: &Path) -> Result<Option<String>, Exit> {
     }
 }
 
+/// Option with its value that a file adds to a command line.
+#[derive(Debug, PartialEq, Eq)]
+struct AddedOption {
+    word: String,
+    /// Position of the value in the file.
+    at: TextPosition,
+}
+
 /// Words that a file adds to a command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct AddedWords {
     /// Options of every command.
-    global: Vec<OsString>,
+    global: Vec<AddedOption>,
     /// Options of the command.
-    command: Vec<OsString>,
+    command: Vec<AddedOption>,
     manifests: Vec<OsString>,
 }
 
 impl AddedWords {
     /// Adds the words to a command line.
-    fn to(self, words: Vec<OsString>) -> Vec<OsString> {
+    fn to(&self, words: Vec<OsString>) -> Vec<OsString> {
         // After `--` there are no options.
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         let (options, rest) = words.split_at(end);
         let (program, options) = options.split_at(1.min(options.len()));
         let separator = (!self.manifests.is_empty() && rest.is_empty()).then(|| OsString::from("--"));
-        [program, &self.global, options, &self.command, rest]
+        let added = |options: &[AddedOption]| options.iter().map(|one| OsString::from(&one.word)).collect::<Vec<_>>();
+        [program, &added(&self.global), options, &added(&self.command), rest]
             .concat()
             .into_iter()
             .chain(separator)
-            .chain(self.manifests)
+            .chain(self.manifests.iter().cloned())
             .collect()
+    }
+
+    /// Returns the position of the value that the parser of the command line refuses.
+    fn position(&self, refused: &clap::Error) -> Option<TextPosition> {
+        let value = value_of(refused);
+        let mut positions = options_of(refused).filter_map(|name| {
+            let is_it = |one: &&AddedOption| {
+                let (option, own) =
+                    one.word.split_once('=').map_or((&*one.word, None), |(name, own)| (name, Some(own)));
+                option.strip_prefix("--") == Some(name) && (value.is_none() || value == own)
+            };
+            Some(self.global.iter().chain(&self.command).find(is_it)?.at)
+        });
+        positions.next()
     }
 }
 
@@ -129,7 +191,7 @@ impl ConfigFile<'_> {
             if word == MANIFEST {
                 let takes_manifests = command.get_arguments().any(|arg| arg.get_id() == "manifests");
                 if takes_manifests && matches.value_source("manifests") != Some(ValueSource::CommandLine) {
-                    added.manifests = self.values(value, true)?.into_iter().map(OsString::from).collect();
+                    added.manifests = self.values(value, true)?.into_iter().map(|(path, _)| path.into()).collect();
                 }
             } else if let Some(of) = whole.find_subcommand(word).filter(|_| !is_option(&whole, word, value)) {
                 for (key, value) in self.entries(value)? {
@@ -147,7 +209,7 @@ impl ConfigFile<'_> {
         }
         // The source contains the manifests.
         let takes_source = command.get_arguments().any(|arg| arg.get_id() == "from");
-        let is_from = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--from="));
+        let is_from = |option: &AddedOption| option.word.starts_with("--from=");
         if takes_source && (matches.value_source("from").is_some() || added.command.iter().any(is_from)) {
             added.manifests.clear();
         }
@@ -192,12 +254,12 @@ impl ConfigFile<'_> {
         }
     }
 
-    /// Returns the words of an option with its values.
-    fn words(&self, arg: &Arg, value: &Node) -> Result<Vec<OsString>, Exit> {
+    /// Returns an option once for each of its values.
+    fn words(&self, arg: &Arg, value: &Node) -> Result<Vec<AddedOption>, Exit> {
         let name = arg.get_long().unwrap_or_default();
         if matches!(arg.get_action(), ArgAction::SetTrue) {
             return match value.as_bool() {
-                Some(true) => Ok(vec![format!("--{name}").into()]),
+                Some(true) => Ok(vec![AddedOption { word: format!("--{name}"), at: value.at }]),
                 Some(false) => Ok(Vec::new()),
                 None => Err(self.fail(value.at, &format!("`{name}` is true or false, not {}", value.what()), None)),
             };
@@ -208,17 +270,18 @@ impl ConfigFile<'_> {
         }
         let is_path = matches!(arg.get_value_hint(), ValueHint::DirPath | ValueHint::FilePath | ValueHint::AnyPath);
         let values = self.values(value, is_path)?;
-        Ok(values.into_iter().map(|value| format!("--{name}={value}").into()).collect())
+        let added = |(value, at)| AddedOption { word: format!("--{name}={value}"), at };
+        Ok(values.into_iter().map(added).collect())
     }
 
-    /// Returns the values of an option. Relative paths start at the directory of the file.
-    fn values(&self, value: &Node, are_paths: bool) -> Result<Vec<String>, Exit> {
+    /// Returns the values of an option with their positions. Relative paths start at the directory of the file.
+    fn values(&self, value: &Node, are_paths: bool) -> Result<Vec<(String, TextPosition)>, Exit> {
         let of = |node: &Node| match node.text().filter(|_| !node.is_null()) {
             Some(text) if are_paths && !text.contains("://") => {
                 let directory = self.path.parent().unwrap_or(Path::new("/"));
-                Ok(directory.join(text.as_str()).to_string_lossy().into_owned())
+                Ok((directory.join(text.as_str()).to_string_lossy().into_owned(), node.at))
             }
-            Some(text) => Ok(text.to_string()),
+            Some(text) => Ok((text.to_string(), node.at)),
             None => Err(self.fail(node.at, &format!("a value is expected, not {}", node.what()), None)),
         };
         match &value.kind {
@@ -256,7 +319,11 @@ mod tests {
         ConfigFile { path: Path::new("/etc/kilter/kilter.yaml"), matches: &matches }.added(text)
     }
 
-    fn shown(words: &[OsString]) -> String {
+    fn shown(options: &[AddedOption]) -> String {
+        options.iter().map(|option| option.word.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn joined(words: &[OsString]) -> String {
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
     }
 
@@ -267,14 +334,14 @@ mod tests {
         let all = added("apply", text).unwrap();
         assert_eq!(shown(&all.global), "--state-dir=/etc/kilter/state --include=/a --include=/etc/kilter/b");
         assert_eq!(shown(&all.command), "--jobs=4 --no-flush");
-        assert_eq!(shown(&all.manifests), "/etc/kilter/site.yaml");
+        assert_eq!(joined(&all.manifests), "/etc/kilter/site.yaml");
         let some = added("apply -I /c --jobs 1 own.yaml", text).unwrap();
         assert_eq!(
             (shown(&some.global), shown(&some.command)),
             ("--state-dir=/etc/kilter/state".into(), "--no-flush".into())
         );
         assert!(some.manifests.is_empty());
-        assert_eq!(added("facts", text).unwrap().command, Vec::<OsString>::new());
+        assert_eq!(added("facts", text).unwrap().command, []);
     }
 
     #[test]
@@ -292,12 +359,15 @@ mod tests {
     fn words_are_added_before_the_end_of_options() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
         let of = |line: &str| {
-            let added = AddedWords { global: words("-I a"), command: words("--jobs=2"), manifests: Vec::new() };
-            shown(&added.to(words(line)))
+            let option =
+                |word: &str| vec![AddedOption { word: word.to_owned(), at: TextPosition { line: 1, column: 1 } }];
+            let added =
+                AddedWords { global: option("--include=a"), command: option("--jobs=2"), manifests: Vec::new() };
+            joined(&added.to(words(line)))
         };
-        assert_eq!(of("kilter apply -- -x"), "kilter -I a apply --jobs=2 -- -x");
+        assert_eq!(of("kilter apply -- -x"), "kilter --include=a apply --jobs=2 -- -x");
         let added = AddedWords { manifests: words("m.yaml"), ..AddedWords::default() };
-        assert_eq!(shown(&added.to(words("kilter apply"))), "kilter apply -- m.yaml");
+        assert_eq!(joined(&added.to(words("kilter apply"))), "kilter apply -- m.yaml");
     }
 
     #[test]

@@ -28,7 +28,10 @@ fn wrong_file_is_reported_with_its_place() {
     let place = Place::new();
     for (config, says) in [
         ("state_dri: /x\n", ":1:1: kilter has no option `state-dri`\n  hint: did you mean `state-dir`?"),
-        ("plan: {jobs: many}\n", "invalid value 'many' for '--jobs <N>'"),
+        ("plan: {jobs: many}\n", ":1:14: invalid value `many` for `jobs`: a whole number is expected\n"),
+        ("plan:\n  jobs: 0\n", ":2:9: invalid value `0` for `jobs`: 0 is not in 1..=1024\n"),
+        ("strict: loud\n", ":1:9: invalid value `loud` for `strict`: one of off, warning, error is expected\n"),
+        ("plan: {released: [keep, delete]}\n", ":1:25: invalid value `delete` for `released`: `delete` is not keep"),
         ("quiet: true\n", "can only be given on the command line"),
         ("apply: [\n", ":1:8: not valid YAML"),
     ] {

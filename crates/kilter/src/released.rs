@@ -12,7 +12,7 @@ use kilter_runtime::{Prepared, StateDir};
 
 use crate::cli::Released;
 use crate::exit::Exit;
-use crate::recorder::{Unchanged, kept_text, names_digest};
+use crate::recorder::{Unchanged, kept_text, names_digest, stays};
 use crate::session::Session;
 use crate::visible::visible;
 use crate::{output, past, providers, recorder};
@@ -23,6 +23,8 @@ pub(crate) struct KeptResource {
     title: String,
     /// Its name on the system.
     name: String,
+    /// True if it may still be on the machine as it was declared.
+    stays: bool,
 }
 
 /// Returns the resources to restore, and those to keep.
@@ -57,11 +59,14 @@ pub(crate) fn restorations(
     for type_name in rules.types() {
         providers::find(registry, type_name)?;
     }
-    let mut left: Vec<KeptResource> = known
-        .into_iter()
-        .filter(|((type_name, title), _)| !declared.contains(&(type_name.as_str(), title.as_str())))
-        .map(|((type_name, title), known)| KeptResource { type_name, title, name: known.name })
-        .collect();
+    let mut left = Vec::new();
+    for ((type_name, title), known) in known {
+        if declared.contains(&(type_name.as_str(), title.as_str())) {
+            continue;
+        }
+        let Ok(stays) = stays(&history, &type_name, &title, &known) else { return nothing };
+        left.push(KeptResource { type_name, title, name: known.name, stays });
+    }
     left.sort_unstable_by(|one, other| (&one.type_name, &one.title).cmp(&(&other.type_name, &other.title)));
     let (mut restored, mut kept, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for one in left {
@@ -103,7 +108,7 @@ pub(crate) fn name_kept(session: &Session, mut kept: Vec<KeptResource>, prepared
         let mut restored = prepared.resources().iter().filter(|resource| resource.is_reversal());
         restored.any(|resource| resource.reference.type_name == *one.type_name && resource.name == one.name)
     };
-    kept.retain(|one| !is_restored(one));
+    kept.retain(|one| one.stays && !is_restored(one));
     if !kept.is_empty() && !session.global.quiet {
         output::line(kept_text(&kept.iter().map(KeptResource::shown).collect::<Vec<_>>()));
     }

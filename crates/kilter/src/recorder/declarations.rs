@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ecow::EcoString;
 use kilter_history::{
-    AttributeDigest, EventKind, History, HistoryError, KnownDeclaration, NewEvent, ResourceKey, RunId,
+    AttributeDigest, EventKind, History, HistoryError, HistoryEvent, KnownDeclaration, NewEvent, ResourceKey, RunId,
+    Selection,
 };
 use kilter_model::{Resource, Value, to_canonical_json_clear};
 use kilter_runtime::{Prepared, SealingKey};
@@ -287,12 +289,8 @@ pub(super) fn record(
     }
     if !is_same {
         batch.set_catalog_digest(origin, &digest)?;
-        let reference = |(type_name, title): &(String, String)| format!("{type_name}[{title}]");
         let mut removed = Listed::default();
-        released.iter().for_each(|(key, _)| removed.add(|| reference(key)));
-        // A restoration by `reverse` has the name of the resource instead of its title.
-        let kept = released.iter().filter(|((type_name, _), known)| !is_restored(type_name, &known.name));
-        intents.released = kept.map(|(key, _)| reference(key)).collect();
+        released.iter().for_each(|((type_name, title), _)| removed.add(|| format!("{type_name}[{title}]")));
         let body = json!({
             "manifests": manifests,
             "added": added.to_json(),
@@ -303,7 +301,42 @@ pub(super) fn record(
         batch.add(run, &NewEvent { at, kind: EventKind::Declared, resource: None, body: &body.to_string() })?;
     }
     batch.commit()?;
+    if !is_same {
+        // A restoration by `reverse` has the name of the resource instead of its title.
+        let kept = released.iter().filter(|((type_name, _), known)| !is_restored(type_name, &known.name));
+        for ((type_name, title), known) in kept {
+            if stays(history, type_name, title, known)? {
+                intents.released.push(format!("{type_name}[{title}]"));
+            }
+        }
+    }
     Ok(intents)
+}
+
+/// Returns true if a resource that left the manifests may still be on the machine as they declared it: it was not
+/// declared as absent, and a run has changed it or found it in its declared state.
+///
+/// # Errors
+/// If the history cannot be read.
+pub(crate) fn stays(
+    history: &History,
+    type_name: &str,
+    title: &str,
+    known: &KnownDeclaration,
+) -> Result<bool, HistoryError> {
+    let absent = AttributeDigest { name: name_digest("ensure"), value: value_digest(&Value::from("absent"), None) };
+    if known.digests.contains(&absent) {
+        return Ok(false);
+    }
+    let mut is_applied = known.is_settled;
+    let mut look = |event: HistoryEvent| {
+        is_applied |= event.kind == EventKind::Outcome && event.body["status"] == "changed";
+        if is_applied { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    if !known.is_settled {
+        history.timeline(type_name, title, &Selection::default(), &mut look)?;
+    }
+    Ok(is_applied)
 }
 
 /// Number of resources, and the names of the first ones.

@@ -31,7 +31,7 @@ use crate::run_inputs::{ManifestLines, RunInputs};
 use crate::session::Session;
 use body::{OutcomeBody, json_text};
 use declarations::Intents;
-pub(crate) use declarations::{CatalogDigests, names_digest};
+pub(crate) use declarations::{CatalogDigests, names_digest, stays};
 pub(crate) use observer::RecordedObserver;
 use origin::RunOrigin;
 use processes::RecordedProcesses;

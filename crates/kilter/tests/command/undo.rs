@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::run::content;
+use crate::run::{Running, content, wait};
 use crate::support::*;
 
 fn manifest(place: &Place, resources: &str) -> String {
@@ -129,6 +129,31 @@ fn object_that_changed_its_resource_is_restored_in_reverse_order() {
     }
     let ended = place.run(&["undo", "--to", "1h"]);
     assert_eq!((ended.code, content(&file).as_str()), (0, "k = 0\n"), "{ended:?}");
+}
+
+#[test]
+fn resource_that_was_never_applied_leaves_the_manifest_without_a_name() {
+    let place = Place::new();
+    let resources = "  file:\n    DIR/missing/a: { content: x }\n    DIR/gone: { ensure: absent }\n    DIR/edited: { \
+                     content: x }\n    DIR/c: { content: c }\n";
+    assert_eq!(place.run(&["apply", &manifest(&place, resources)]).code, 4);
+    // A change that failed after an earlier one.
+    let edited = resources.replace("DIR/edited: { content: x }", "DIR/edited: { ensure: directory }");
+    assert_eq!(place.run(&["apply", &manifest(&place, &edited)]).code, 4);
+    let site = manifest(&place, "  file:\n    DIR/c: { content: c }\n");
+    let kept = "no longer declared, and left as they are: file[DIR/edited]\n";
+    for words in [&["plan", &site][..], &["apply", &site]] {
+        let ended = place.run(words);
+        assert!(ended.code == 0 && ended.stderr == kept, "{words:?}: {} {}", ended.stdout, ended.stderr);
+    }
+    // `run` finds resources that left by itself.
+    let site = manifest(&place, "  file:\n    DIR/missing/a: { content: x }\n    DIR/c: { content: c }\n");
+    assert_eq!(place.run(&["apply", &site]).code, 4);
+    let running = Running::begin(&place, &[&manifest(&place, "  file:\n    DIR/d: { content: d }\n")]);
+    let left = format!("no longer declared, and left as they are: file[{}/c]\n", place.path().display());
+    wait("the name of the resource that left", || running.told(&left) == 1);
+    running.terminate();
+    running.end();
 }
 
 #[test]

@@ -87,7 +87,12 @@ pub(crate) fn fold(
             None => {
                 let message =
                     eco_format!("`{}` is a part of `{type_name}[{owner}]`, which is not declared", resource.reference);
-                report(message, eco_format!("add {type_name}[{owner}]: {{}}"));
+                report(
+                    message,
+                    eco_format!(
+                        "declare {type_name}[{owner}] with its attributes: `kilter types {type_name}` shows an example"
+                    ),
+                );
             }
         }
     }

@@ -167,7 +167,7 @@ resources:
     );
     for part in [
         "`rule[a]` is a part of `chain[input]`, which is not declared",
-        "add chain[input]: {}",
+        "declare chain[input] with its attributes: `kilter types chain` shows an example",
         "`chain` names the containing resource and must be known before the run",
         "`rule[c]`: mandatory attributes were not provided: `chain`",
         "`chain[out]` has two parts `d`",

@@ -22,6 +22,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 const CLD_KILLED: i32 = 2;
 const CLD_DUMPED: i32 = 3;
 
+/// Settings with the commands of a unit before and after its program.
+const CONTROL_COMMANDS: [&str; 5] = ["ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost"];
+
 /// Reloads of systemd, which take a tenth of a second and serve all changes that were made before.
 #[derive(Default)]
 pub(super) struct Reloads {
@@ -256,15 +259,24 @@ impl UnitChange<'_, '_> {
         Ok(())
     }
 
-    /// Returns the result of the main process of the unit.
+    /// Returns the result of the process of the unit that failed.
     fn ending(&mut self) -> Result<EcoString, EcoString> {
         if self.unit.ends_with(".service") {
             let result = self.systemd.text(&self.unit, SERVICE, "Result").map_err(text)?;
             let status = self.systemd.number(&self.unit, SERVICE, "ExecMainStatus").map_err(text)?;
             let code = self.systemd.number(&self.unit, SERVICE, "ExecMainCode").map_err(text)?;
-            let how = if result == "success" { "its program ended without an error" } else { &result };
-            let kind = if matches!(code, CLD_KILLED | CLD_DUMPED) { "signal" } else { "status" };
-            return Ok(eco_format!("{how} ({kind} {status})"));
+            let kind = |code| if matches!(code, CLD_KILLED | CLD_DUMPED) { "signal" } else { "status" };
+            if status != 0 || result == "success" {
+                let how = if result == "success" { "its program ended without an error" } else { &result };
+                return Ok(eco_format!("{how} ({} {status})", kind(code)));
+            }
+            for setting in CONTROL_COMMANDS {
+                if let Some(failed) = self.systemd.failed_command(&self.unit, setting).map_err(text)? {
+                    let (path, kind, status) = (failed.path, kind(failed.code), failed.status);
+                    return Ok(eco_format!("{result} ({setting} {path}, {kind} {status})"));
+                }
+            }
+            return Ok(result.into());
         }
         Ok(job_problem("failed").into())
     }

@@ -28,6 +28,8 @@ pub(crate) struct FakeUnit {
     pub(crate) can_reload: bool,
     /// True if its file has a section `[Install]`.
     pub(crate) has_install: bool,
+    /// Path of the command of its `ExecStartPre` that fails.
+    pub(crate) failed_pre: Option<&'static str>,
     /// True if a signal has ended its program.
     pub(crate) is_killed: bool,
 }
@@ -370,7 +372,20 @@ impl FakeState {
             "NeedDaemonReload" => boolean(unit.needs_reload),
             "CanReload" => boolean(unit.can_reload),
             "ExecMainCode" => variant("i", |body| body.u32(if unit.is_killed { 2 } else { 1 })),
-            "ExecMainStatus" => variant("i", |body| body.u32(3)),
+            "ExecMainStatus" => variant("i", |body| body.u32(if unit.failed_pre.is_some() { 0 } else { 3 })),
+            "ExecStartPre" => variant("a(sasbttttuii)", |body| {
+                body.array(8, |body| {
+                    for (path, status) in unit.failed_pre.iter().flat_map(|path| [("/bin/true", 0), (path, 4)]) {
+                        body.structure();
+                        body.string(path);
+                        body.strings(&[path, "-x"]);
+                        body.u32(0);
+                        body.structure();
+                        body.bytes.extend([0; 32]);
+                        [7, 1, status].into_iter().for_each(|number| body.u32(number));
+                    }
+                });
+            }),
             "InactiveExitTimestamp" => {
                 variant("t", |body| body.bytes.extend([0, 0, 0, 0, 0].into_iter().chain(5_000_000_u64.to_le_bytes())))
             }

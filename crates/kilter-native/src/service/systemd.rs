@@ -159,6 +159,27 @@ impl<'c> Systemd<'c> {
         self.property(unit, interface, name, |value| value.0.reader("v")?.variant("i")?.i32())
     }
 
+    /// Returns the command of a setting such as `ExecStartPre` that has failed in the last start of a unit.
+    pub(super) fn failed_command(&mut self, unit: &str, setting: &str) -> Result<Option<FailedCommand>, BusError> {
+        self.property(unit, SERVICE, setting, |value| {
+            let mut failed = None;
+            value.0.reader("v")?.variant("a(sasbttttuii)")?.array(8, |reader| {
+                reader.structure();
+                let (path, _arguments, is_ignored) = (reader.string()?, reader.strings()?, reader.boolean()?);
+                // Times of the start and the end, of two clocks.
+                for _ in 0..4 {
+                    reader.u64()?;
+                }
+                let (_pid, code, status) = (reader.u32()?, reader.i32()?, reader.i32()?);
+                if status != 0 && !is_ignored {
+                    failed = Some(FailedCommand { path: path.to_owned(), code, status });
+                }
+                Ok(())
+            })?;
+            Ok(failed)
+        })
+    }
+
     fn property<T: Default>(
         &mut self,
         unit: &str,
@@ -238,6 +259,15 @@ impl<'c> Systemd<'c> {
 
 /// Value of a property.
 pub(super) struct Property(BusMessage);
+
+/// Command of a unit that has failed.
+pub(super) struct FailedCommand {
+    pub(super) path: String,
+    /// Kind of its end, as `ExecMainCode`.
+    pub(super) code: i32,
+    /// Exit status, or number of the signal.
+    pub(super) status: i32,
+}
 
 impl Property {
     fn text(&self) -> Result<String, BusError> {

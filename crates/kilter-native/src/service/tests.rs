@@ -236,6 +236,15 @@ fn failed_start_has_the_result_and_the_journal() {
 }
 
 #[test]
+fn failed_start_names_the_control_command_that_failed() {
+    let failing = FakeUnit { result: "failed".into(), failed_pre: Some("/usr/bin/test"), ..FakeUnit::disabled() };
+    let systemd = FakeSystemd::new([("a.service", failing)]);
+    let why = set(&systemd.provider(), "a", [("ensure", "running")]).unwrap_err();
+    let expected = "systemd could not start a.service: exit-code (ExecStartPre /usr/bin/test, status 4)";
+    assert!(why.starts_with(expected), "{why}");
+}
+
+#[test]
 fn unit_that_ends_after_its_start_fails() {
     let simple = FakeUnit { service_type: "simple".into(), ..FakeUnit::disabled() };
     let systemd = FakeSystemd::new([("a.service", simple)]);

@@ -316,6 +316,10 @@ impl<'e, 't> Body<'e, 't> {
             let hint = foreign_words::value_hint(type_name, attribute.name.as_str(), &word, &wanted.allowed());
             problem.hints = hint.map_or(problem.hints, |hint| vec![hint]);
         }
+        if problem.hints.is_empty() && matches!(&*attribute.data_type.open(), DataType::Pattern(_)) {
+            // A pattern says less than the description with its examples.
+            problem.hints.extend(attribute.desc.lines().next().map(EcoString::from));
+        }
         self.environment.report(problem.at(view.span()));
         false
     }

@@ -76,6 +76,8 @@ const CASES: &[BrokenCase] = &[
         "resources:\n  file[/a]: { ensure: presnt }\n",
         &[("expects a match for Enum['absent', 'directory', 'file', 'link', 'present'], got 'presnt'", "2:23")],
     ),
+    // The hint is the description of the attribute.
+    ("resources:\n  file[a]: { path: b }\n", &[("The path.", "2:20")]),
     ("resources:\n  file[/a]: { ensure: 1 }\n", &[("allowed are: present, absent", "2:23")]),
     ("resources:\n  file[/a]: { backup: yes }\n", &[("write true, without quotes", "2:23")]),
     ("resources:\n  file[/a]: { backup: 'false' }\n", &[("write false, without quotes", "2:23")]),

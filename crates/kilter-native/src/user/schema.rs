@@ -103,7 +103,7 @@ fn password(schema: TypeSchema) -> TypeSchema {
             "expiry",
             "Pattern[/\\A\\d{4}-\\d\\d-\\d\\d\\z/, /\\Aabsent\\z/]",
             property,
-            "Day on which the account expires: `2030-12-31`; `absent` for never.",
+            "Day on which the account expires, as YYYY-MM-DD: `2030-12-31`; `absent` for never.",
         )
         .attribute(
             "password_min_age",

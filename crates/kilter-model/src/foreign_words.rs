@@ -109,6 +109,17 @@ pub const TYPES: &[(&[&str], &str, &str)] = &[
     (&["seboolean", "selinux_boolean", "selinux::boolean"], "selboolean", ""),
     (&["sysctl_param", "kernel_parameter"], "sysctl", ""),
     (&["msg", "print", "debug", "log", "echo"], "notify", ""),
+    (&["purge"], "resources", " with `purge: true`: `resources[user]`. For a directory, declare `purge` of its `file`"),
+    (
+        &["yumrepo", "yum_repository", "dnf_repository", "yum_repo"],
+        "file",
+        " at /etc/yum.repos.d/NAME.repo: there is no type for repositories of yum and dnf",
+    ),
+    (
+        &["zypprepo", "zypper_repository", "zypper_repo"],
+        "file",
+        " at /etc/zypp/repos.d/NAME.repo: there is no type for repositories of zypper",
+    ),
 ];
 
 /// Words for attributes: the type, the words, and kilter's attribute.
@@ -510,6 +521,8 @@ mod tests {
         assert_eq!(type_hint("community.docker.docker_container", &all).unwrap(), "kilter's type is `container`");
         assert!(attribute_hint("user", "with_items", &all).unwrap().contains("`for_each: [a, b]`"));
         assert_eq!(type_hint("svc", &|_| false), None);
+        assert!(type_hint("purge", &all).unwrap().starts_with("kilter's type is `resources` with `purge: true`"));
+        assert!(type_hint("yumrepo", &all).unwrap().contains("`file` at /etc/yum.repos.d/NAME.repo"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{AttributeSchema, Behaviour, SourceId, TypeSchema, Value};
+use kilter_model::{AttributeSchema, Behaviour, RelationKind, SourceId, TypeSchema, Value};
 use rustc_hash::FxHashMap;
 
 use crate::diagnostic::{Diagnostic, choose};
@@ -167,7 +167,14 @@ fn attribute<'t>(variants: &[&'t TypeSchema], key: View<'t>) -> Result<&'t Attri
             _ => Ok(attribute),
         },
         None if RESERVED.contains(&name) => {
-            Err(none().hint(eco_format!("only for `meta` and the attributes of `{type_name}`")))
+            let hint = match RelationKind::of_word(name).map(opposite) {
+                Some(opposite) => eco_format!(
+                    "write the relation at the resources, or `{}: {type_name}[*]` at the other resource",
+                    opposite.word()
+                ),
+                None => eco_format!("only for `meta` and the attributes of `{type_name}`"),
+            };
+            Err(none().hint(hint))
         }
         None => {
             let can_have = |a: &&AttributeSchema| !matches!(a.behaviour, Behaviour::Namevar | Behaviour::ReadOnly);
@@ -183,6 +190,16 @@ fn attribute<'t>(variants: &[&'t TypeSchema], key: View<'t>) -> Result<&'t Attri
             };
             Err(Diagnostic::new(eco_format!("`{type_name}` has no attribute `{name}`")).hint(hint))
         }
+    }
+}
+
+/// Returns the same relation, written at the other resource.
+fn opposite(kind: RelationKind) -> RelationKind {
+    match kind {
+        RelationKind::Require => RelationKind::Before,
+        RelationKind::Before => RelationKind::Require,
+        RelationKind::Notify => RelationKind::Subscribe,
+        RelationKind::Subscribe => RelationKind::Notify,
     }
 }
 

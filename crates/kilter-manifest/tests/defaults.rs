@@ -95,9 +95,11 @@ fn wrong_defaults_are_reported_at_their_place() {
         (
             "file: { require: \"user[u]\" }",
             "there are no defaults for `require`",
-            "only for `meta` and the attributes",
+            "write the relation at the resources, or `before: file[*]` at the other resource",
             "2:11",
         ),
+        ("file: { notify: \"user[u]\" }", "there are no defaults for `notify`", "or `subscribe: file[*]` at", "2:11"),
+        ("file: { when: \"true\" }", "there are no defaults for `when`", "only for `meta` and the attributes", "2:11"),
         ("file: { retry: 1 }", "`file` has no attribute `retry`", "it belongs below `meta`", "2:11"),
         ("\"*\": { mode: x }", "there are no defaults for `mode` of all types", "below the name of a type", "2:10"),
         ("file: { owner: \"${exec[e].stdout}\" }", "sends its outputs to attributes only", "", "2:21"),

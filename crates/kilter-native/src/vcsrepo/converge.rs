@@ -78,11 +78,11 @@ fn refuse_loss(git: &RepositoryGit<'_>, is_bare: bool, declared: &DeclaredChecko
 }
 
 /// Returns the reason why a path cannot become the declared checkout.
-pub(super) fn obstacle(place: &CheckoutPlace, declared: &DeclaredCheckout<'_>, uid: u32) -> Option<EcoString> {
+pub(super) fn obstacle(place: &CheckoutPlace, declared: &DeclaredCheckout<'_>, git: &Git<'_>) -> Option<EcoString> {
     let path = declared.path;
     match place {
         CheckoutPlace::Free { directory: None } => None,
-        CheckoutPlace::Free { directory: Some(_) } => intruder(path, uid),
+        CheckoutPlace::Free { directory: Some(_) } => intruder(path, git.uid()),
         _ if declared.force => None,
         CheckoutPlace::Occupied { kind } => Some(eco_format!(
             "{path} is a {kind}: remove it, or declare `force: true` to replace it and everything below it"
@@ -94,16 +94,18 @@ pub(super) fn obstacle(place: &CheckoutPlace, declared: &DeclaredCheckout<'_>, u
                  `force: true` to replace it"
             ))
         }
-        CheckoutPlace::Repository { uid: owner, .. } => foreign(path, *owner, uid),
+        CheckoutPlace::Repository { uid: owner, .. } => foreign(path, *owner, git),
     }
 }
 
 /// Returns the reason why git does not run in the repository of another user.
-pub(super) fn foreign(path: &str, owner: u32, uid: u32) -> Option<EcoString> {
+pub(super) fn foreign(path: &str, owner: u32, git: &Git<'_>) -> Option<EcoString> {
+    let uid = git.uid();
     (owner != 0 && owner != uid).then(|| {
+        let (owner, user) = (git.user_name(owner), git.user_name(uid));
         eco_format!(
-            "{path} belongs to user {owner}, and git runs as user {uid}: declare `user: {owner}`, remove it, or \
-             declare `force: true` to replace it"
+            "{path} belongs to {owner}, and git runs as {user}: declare `user: {owner}`, remove it, or declare \
+             `force: true` to replace it"
         )
     })
 }
@@ -118,13 +120,13 @@ impl Convergence<'_> {
         let uid = self.git.uid();
         check_trust(declared.path, uid)?;
         let place = CheckoutPlace::find(declared.path)?;
-        if let Some(obstacle) = obstacle(&place, declared, uid) {
+        if let Some(obstacle) = obstacle(&place, declared, self.git) {
             return Err(obstacle);
         }
         let is_bare = declared.ensure == Ensure::Bare;
         let is_kept = match &place {
             CheckoutPlace::Repository { uid: owner, is_bare: found, .. } => {
-                *found == is_bare && foreign(declared.path, *owner, uid).is_none()
+                *found == is_bare && foreign(declared.path, *owner, self.git).is_none()
             }
             CheckoutPlace::Free { .. } | CheckoutPlace::Occupied { .. } => false,
         };

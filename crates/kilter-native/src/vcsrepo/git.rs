@@ -1,5 +1,6 @@
 //! Calls of the program git.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use ecow::{EcoString, eco_format};
 use kilter_process::{Capture, Environment, Identity, Invocation, Output};
 use kilter_provider::Context;
 
-use crate::accounts::Runner;
+use crate::accounts::{Accounts, Runner};
 use crate::tool::failure;
 use crate::tool::{self, RecordedPart, ending_of};
 
@@ -34,6 +35,8 @@ const SETTINGS: [&str; 7] = [
 /// git, as a user.
 pub(super) struct Git<'a> {
     pub(super) runner: &'a dyn Runner,
+    /// Names of users for messages.
+    pub(super) accounts: &'a Accounts,
     pub(super) cx: &'a Context<'a>,
     /// None if git runs with the identity of kilter.
     pub(super) identity: Option<Identity>,
@@ -91,6 +94,39 @@ impl Git<'_> {
         finished.map_err(|error| error.with_sources().into())
     }
 
+    /// Returns the name of a user, or the number if there is none.
+    pub(super) fn user_name(&self, uid: u32) -> EcoString {
+        let users = self.accounts.users().ok();
+        users.and_then(|users| Some(users.find_uid(uid)?.name.clone())).unwrap_or_else(|| eco_format!("{uid}"))
+    }
+
+    /// Describes a call that failed, in the directory of a repository if it is given.
+    fn failed(&self, action: &str, repository: Option<&str>, finished: &Output, deadline: Duration) -> EcoString {
+        let errors = finished.stderr.text();
+        let usual = || failure(&format!("git {action}"), finished, deadline, ending_of(&errors));
+        self.foreign_owner(&errors, repository).unwrap_or_else(usual)
+    }
+
+    /// Returns the reason why git refuses a repository of another user; none if it has failed otherwise.
+    fn foreign_owner(&self, errors: &str, repository: Option<&str>) -> Option<EcoString> {
+        let path = match errors.split_once("dubious ownership in repository at '") {
+            Some((_, rest)) => rest.split_once('\'')?.0,
+            // git-config(1) takes such a directory for no repository.
+            None if errors.contains("can only be used inside a git repository") => repository?,
+            None => return None,
+        };
+        let mut parts = [Path::new(path).to_owned(), Path::new(path).join(".git")].into_iter();
+        let (part, owner) = parts.find_map(|part| {
+            let uid = std::fs::symlink_metadata(&part).ok()?.uid();
+            (uid != self.uid()).then_some((part, uid))
+        })?;
+        let (user, owner, part) = (self.user_name(self.uid()), self.user_name(owner), part.display());
+        Some(eco_format!(
+            "git does not run as {user} in {path}, because {part} belongs to {owner}: run `chown -R {user} {path}`, or \
+             declare `user: {owner}` if all its files belong to {owner}"
+        ))
+    }
+
     /// Asks a source for its branches and tags. Each line of the answer has an object and a name.
     ///
     /// # Errors
@@ -100,7 +136,7 @@ impl Git<'_> {
         let finished = self.run(invocation.arg("--").arg(source.address).args(names), QUERY_DEADLINE)?;
         match finished.is_success() {
             true => Ok(finished.stdout.text().into_owned()),
-            false => Err(failed("ls-remote", &finished, QUERY_DEADLINE)),
+            false => Err(self.failed("ls-remote", None, &finished, QUERY_DEADLINE)),
         }
     }
 }
@@ -122,10 +158,6 @@ impl GitSource<'_> {
             false => Vec::new(),
         }
     }
-}
-
-fn failed(action: &str, finished: &Output, deadline: Duration) -> EcoString {
-    failure(&format!("git {action}"), finished, deadline, ending_of(&finished.stderr.text()))
 }
 
 impl RepositoryGit<'_> {
@@ -158,7 +190,7 @@ impl RepositoryGit<'_> {
             (true, _) if finished.stdout.is_truncated() => Err(eco_format!("git {}: its output is too long", args[0])),
             (true, _) => Ok(Some(finished.stdout.bytes)),
             (false, Some(1)) => Ok(None),
-            _ => Err(failed(args[0], &finished, QUERY_DEADLINE)),
+            _ => Err(self.git.failed(args[0], Some(self.path), &finished, QUERY_DEADLINE)),
         }
     }
 
@@ -232,7 +264,7 @@ impl RepositoryGit<'_> {
         let finished = self.git.run(invocation, DEADLINE)?;
         match finished.is_success() {
             true => Ok(()),
-            false => Err(failed(args[0], &finished, DEADLINE)),
+            false => Err(self.git.failed(args[0], Some(self.path), &finished, DEADLINE)),
         }
     }
 

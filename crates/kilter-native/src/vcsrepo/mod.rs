@@ -77,7 +77,7 @@ impl VcsrepoProvider {
             true => self.accounts.identity(cx, user.as_ref(), group.as_ref())?,
             false => None,
         };
-        Ok(Git { runner: self.system.runner(), cx, identity, key: declared.identity })
+        Ok(Git { runner: self.system.runner(), accounts: &self.accounts, cx, identity, key: declared.identity })
     }
 
     fn read(&self, cx: &Context<'_>, wanted: Wanted<'_>) -> Result<State, EcoString> {
@@ -100,7 +100,7 @@ impl VcsrepoProvider {
             return Ok(State::present(wanted.name.clone(), attributes));
         }
         let git = self.git(cx, &declared, &place)?;
-        if let Some(reason) = converge::foreign(declared.path, uid, git.uid()) {
+        if let Some(reason) = converge::foreign(declared.path, uid, &git) {
             return match declared.force {
                 // The change replaces it.
                 true => {
@@ -275,7 +275,7 @@ impl VcsrepoProvider {
         let place = CheckoutPlace::find(declared.path)?;
         let Ok(git) = self.git(cx, &declared, &place) else { return Ok(()) };
         let is_removed = change.should.is_none() || declared.ensure == Ensure::Absent;
-        if !is_removed && let Some(obstacle) = converge::obstacle(&place, &declared, git.uid()) {
+        if !is_removed && let Some(obstacle) = converge::obstacle(&place, &declared, &git) {
             return Err(obstacle);
         }
         let CheckoutPlace::Repository { uid, is_bare, .. } = place else { return Ok(()) };

@@ -77,9 +77,24 @@ fn checkout_belongs_to_its_user() {
     assert_eq!(fs::metadata(bench.path().join("c")).unwrap().uid(), 65534);
     let other = bench.should(&[("revision", "main".into()), ("owner", "root".into())]);
     let error = bench.found(&other, false).unwrap_err();
-    assert!(error.contains("belongs to user 65534, and git runs as user 0"), "{error}");
+    assert!(error.contains("belongs to nobody, and git runs as root"), "{error}");
     bench.converge(&bench.should(&[("revision", "main".into()), ("owner", "root".into()), ("force", true.into())]));
     assert_eq!(fs::metadata(bench.path().join(".git/config")).unwrap().uid(), 0);
+}
+
+#[test]
+fn repository_that_git_refuses_is_reported_with_its_owner_and_the_remedy() {
+    need_root();
+    let bench = VcsrepoBench::new();
+    let should = bench.should(&[("revision", "main".into())]);
+    bench.converge(&should);
+    chown(bench.path(), Some(65534), None).unwrap();
+    let (path, error) = (bench.path().display().to_string(), bench.found(&should, false).unwrap_err());
+    let expected = format!(
+        "git does not run as nobody in {path}, because {path}/.git belongs to root: run `chown -R nobody {path}`, or \
+         declare `user: root` if all its files belong to root"
+    );
+    assert_eq!(error, expected);
 }
 
 #[test]

@@ -33,9 +33,10 @@ resources:
   timezone[Europe/Berlin]: {}
 ```
 
-A machine has one time zone, so kilter refuses a second `timezone`. kilter replaces the link `/etc/localtime`, and the content of \
-`/etc/timezone` where that file exists, as on Debian. The zone must exist below `/usr/share/zoneinfo`: on Debian it \
-comes from the package `tzdata`. Debian 13 has former names, such as `US/Eastern`, in the package `tzdata-legacy`.
+A machine has one time zone, so kilter refuses a second `timezone`. kilter replaces the link `/etc/localtime`, and the \
+content of `/etc/timezone` where that file exists, as on Debian. The zone must exist below `/usr/share/zoneinfo`: on \
+Debian it comes from the package `tzdata`. Debian 13 has former names, such as `US/Eastern`, in the package \
+`tzdata-legacy`.
 
 Running programs keep the time zone that they have read at their start: let the resource `notify` services that need \
 the new one.";

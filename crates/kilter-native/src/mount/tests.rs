@@ -9,7 +9,8 @@ use super::*;
 use crate::accounts::Runner;
 
 /// Runs `mount`, `umount`, `swapon` and `swapoff` on the files below a directory. A name that contains `busy` fails,
-/// and so does the mount of the device `broken`. While a name that contains `raced` is unmounted, another program adds a line to fstab.
+/// and so does the mount of the device `broken`. While a name that contains `raced` is unmounted, another program adds
+/// a line to fstab.
 struct FakeKernel {
     root: PathBuf,
     calls: Mutex<Vec<String>>,

@@ -319,8 +319,8 @@ fn listed_value(value: &Value, what: &str) -> EcoString {
     listed(value.as_list().iter().filter_map(Value::as_str), what)
 }
 
-/// Returns the change of the commit, with changed files that it may overwrite: `1a2b3c4d5e → 5d6e7f8a9b (main)`. None if
-/// the commit is as declared.
+/// Returns the change of the commit, with changed files that it may overwrite: `1a2b3c4d5e → 5d6e7f8a9b (main)`. None
+/// if the commit is as declared.
 fn commit_change(is: &State, declared_checkout: &DeclaredCheckout<'_>) -> Option<EcoString> {
     let declared = is.attributes.text("declared_commit")?;
     let found = is.attributes.text("commit");

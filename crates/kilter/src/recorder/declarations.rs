@@ -313,8 +313,8 @@ pub(super) fn record(
     Ok(intents)
 }
 
-/// Returns true if a resource that left the manifests may still be on the machine as they declared it: it was not
-/// declared as absent, and a run has changed it or found it in its declared state.
+/// Returns true if a resource that left the manifests may still be on the machine as they declared it. It was not
+/// declared as absent. A run has changed it, or found it in its declared state.
 ///
 /// # Errors
 /// If the history cannot be read.

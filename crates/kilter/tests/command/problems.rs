@@ -318,7 +318,8 @@ const DIFFERENT_OBJECTS: &[(&str, &str)] = &[
     ("known_hosts[git@ssh-ed25519]: {KEY}", "known_hosts[git@ssh-rsa]: {ensure: absent}"),
     (
         "value[v]: {any: x}",
-        "ini[a]: {path: /a, setting: '${value[v].any}', value: 1}, ini[b]: {path: /a, setting: '${value[v].any}', value: 2}",
+        "ini[a]: {path: /a, setting: '${value[v].any}', value: 1}, ini[b]: {path: /a, setting: '${value[v].any}', \
+         value: 2}",
     ),
 ];
 

@@ -83,7 +83,7 @@ pub use cron::CronProvider;
 pub use exec::ExecProvider;
 pub use exported::ExportedProvider;
 pub use file::FileProvider;
-pub use file::temporary_record::{CleanedFiles, clean_temporary_files};
+pub use file::temporary_record::{CleanedFiles, KeptRecord, clean_temporary_files, keep_temporary_record};
 pub use file::tidy::TidyProvider;
 pub use file_part::FilePartProvider;
 pub use firewall::{FirewallProvider, FirewallRuleProvider};

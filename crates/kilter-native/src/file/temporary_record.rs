@@ -2,8 +2,8 @@
 //! a killed one.
 //!
 //! `temporary/PID-START-SPACE` in the state directory contains the paths, each followed by a NUL. Its name is that
-//! of the process's temporary files ([`temp_names`]). It exists only while there can be temporary files, and a
-//! completed run removes it.
+//! of the process's temporary files ([`temp_names`]). It exists only while there can be temporary files, or until the
+//! end of a run that holds a state and [keeps](keep_temporary_record) it.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -13,7 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
@@ -27,8 +27,15 @@ const MAX_RECORD_BYTES: u64 = 16 << 20;
 /// Maximum number of unused paths in a record before it is rewritten.
 const MAX_STALE: usize = 256;
 
-/// Records of this process, by state directory.
-static OPEN: Mutex<Option<FxHashMap<PathBuf, TemporaryRecord>>> = Mutex::new(None);
+/// Records of this process.
+static OPEN: Mutex<Option<OpenRecords>> = Mutex::new(None);
+
+#[derive(Default)]
+struct OpenRecords {
+    by_state_dir: FxHashMap<PathBuf, TemporaryRecord>,
+    /// State directories whose records stay while they are not in use.
+    kept: FxHashSet<PathBuf>,
+}
 
 struct TemporaryRecord {
     file: File,
@@ -52,7 +59,7 @@ pub(crate) fn record(state_dir: Option<&Path>, directory: &OwnedFd) -> Option<Re
     let path = std::fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()?;
     let path = path.into_os_string().into_vec();
     let mut open = open();
-    let records = open.get_or_insert_default();
+    let records = &mut open.get_or_insert_default().by_state_dir;
     if !records.contains_key(state_dir) {
         records.insert(state_dir.to_owned(), TemporaryRecord::begin(state_dir).ok()?);
     }
@@ -65,22 +72,52 @@ impl Drop for Recorded {
     fn drop(&mut self) {
         let mut open = open();
         let Some(records) = open.as_mut() else { return };
-        let Some(record) = records.get_mut(&self.state_dir) else { return };
+        let Some(record) = records.by_state_dir.get_mut(&self.state_dir) else { return };
         if let Some(count) = record.used.get_mut(&self.path) {
             *count -= 1;
             if *count == 0 {
                 record.used.remove(&self.path);
             }
         }
-        if record.used.is_empty() {
-            records.remove(&self.state_dir);
-            let _ = std::fs::remove_file(file_of(&self.state_dir));
-            // Another process may have its own record.
-            let _ = std::fs::remove_dir(self.state_dir.join(DIRECTORY));
-        } else if record.written > record.used.len() + MAX_STALE
+        if record.written > record.used.len() + MAX_STALE
             && let Ok(shorter) = record.again(&self.state_dir)
         {
             *record = shorter;
+        }
+        records.remove_unused(&self.state_dir);
+    }
+}
+
+/// Keeps the record of a state directory until it is dropped, so that each repair need not create and remove it.
+#[derive(Debug)]
+pub struct KeptRecord {
+    state_dir: PathBuf,
+}
+
+/// Keeps the record of a state directory, which the first temporary file creates.
+pub fn keep_temporary_record(state_dir: &Path) -> KeptRecord {
+    open().get_or_insert_default().kept.insert(state_dir.to_owned());
+    KeptRecord { state_dir: state_dir.to_owned() }
+}
+
+impl Drop for KeptRecord {
+    fn drop(&mut self) {
+        let mut open = open();
+        let Some(records) = open.as_mut() else { return };
+        records.kept.remove(&self.state_dir);
+        records.remove_unused(&self.state_dir);
+    }
+}
+
+impl OpenRecords {
+    /// Removes a record that is neither in use nor kept.
+    fn remove_unused(&mut self, state_dir: &Path) {
+        let is_unused = |record: &TemporaryRecord| record.used.is_empty();
+        if !self.kept.contains(state_dir) && self.by_state_dir.get(state_dir).is_some_and(is_unused) {
+            self.by_state_dir.remove(state_dir);
+            let _ = std::fs::remove_file(file_of(state_dir));
+            // Another process may have its own record.
+            let _ = std::fs::remove_dir(state_dir.join(DIRECTORY));
         }
     }
 }
@@ -114,7 +151,7 @@ impl TemporaryRecord {
     }
 }
 
-fn open() -> MutexGuard<'static, Option<FxHashMap<PathBuf, TemporaryRecord>>> {
+fn open() -> MutexGuard<'static, Option<OpenRecords>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -290,6 +327,24 @@ mod tests {
         let mut left: Vec<_> = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort_unstable();
         assert_eq!(left, [".kilter.1-0-1-x", ".kilter.2-0-1-0123456789abcdef", ".kilter.conf"]);
+        assert!(!state.join(DIRECTORY).exists());
+    }
+
+    #[test]
+    fn kept_record_stays_between_two_uses_and_ends_with_its_guard() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, fd) = directory(home.path(), "d");
+        let state = home.path().join("state");
+        let kept = keep_temporary_record(&state);
+        assert!(!state.exists());
+        for _ in 0..2 {
+            drop(record(Some(&state), &fd));
+            let text = std::fs::read(file_of(&state)).unwrap();
+            assert!(text.starts_with(path.as_os_str().as_bytes()));
+        }
+        drop(kept);
+        assert!(!state.join(DIRECTORY).exists());
+        drop(record(Some(&state), &fd));
         assert!(!state.join(DIRECTORY).exists());
     }
 

@@ -76,6 +76,8 @@ fn hold(args: &RunArgs, session: &Session) -> Result<Exit, Exit> {
     let pass = pass(args);
     // The lock stays over all reloads, so that no other run can start in between.
     let _lock = pass.lock(session)?;
+    let changing = fallback.as_deref().filter(|_| pass.mode == Mode::Apply);
+    let _record = changing.map(kilter_native::keep_temporary_record);
     let keeper = fallback
         .clone()
         .filter(|_| pass.mode == Mode::Apply)

@@ -1,5 +1,6 @@
 //! Valid names and numbers of accounts.
 
+use ecow::{EcoString, eco_format};
 use kilter_model::Value;
 use kilter_provider::ValidationError;
 
@@ -33,6 +34,11 @@ pub(crate) fn number_problem(attribute: &str, account: &Value) -> Option<Validat
 pub(crate) fn is_numeric(text: &str) -> bool {
     let digits = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{b}').trim_start_matches(['+', '-']);
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Returns the failure of a resource whose user does not exist.
+pub(crate) fn no_user(user: &str) -> EcoString {
+    eco_format!("there is no user {user}: declare `user[{user}]`, or another user")
 }
 
 /// Returns the problem of a name that the rules of Debian's shadow tools forbid (useradd(8), "CAVEATS"). They allow

@@ -7,7 +7,7 @@ mod spool;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ecow::{EcoString, eco_format};
+use ecow::EcoString;
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
     AutoEdge, Claim, Context, Declaration, Direction, Effect, Footprint, Forecast, Mode, PathState, Predict, Provider,
@@ -15,7 +15,7 @@ use kilter_provider::{
     WatchSource,
 };
 
-use crate::accounts::{Accounts, System};
+use crate::accounts::{Accounts, System, no_user};
 use crate::builtin::is_absent;
 use crate::file::atomic_rewrite;
 use crate::tool;
@@ -157,10 +157,6 @@ impl CronProvider {
         let path = user.filter(|_| prefix(name).is_none()).map_or(directory.clone(), |user| directory.join(user));
         path.to_string_lossy().into_owned()
     }
-}
-
-fn no_user(user: &str) -> EcoString {
-    eco_format!("there is no user {user}: declare `user[{user}]`, or another user")
 }
 
 fn state(tabs: &UserFiles<Crontab>, title: &EcoString, user: &EcoString, name: &str) -> Option<State> {

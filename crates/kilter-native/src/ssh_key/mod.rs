@@ -15,7 +15,7 @@ use kilter_provider::{
 };
 use rustc_hash::FxHashSet;
 
-use crate::accounts::{Accounts, System, UserRow};
+use crate::accounts::{Accounts, System, UserRow, no_user};
 use crate::builtin::is_absent;
 use crate::file::atomic_rewrite;
 use crate::user_files::{EntryTitle, UserFiles, declared_entry, own_name, prefix, several};
@@ -222,10 +222,6 @@ impl SshAuthorizedKeyProvider {
             None => Some(key_file::path_in(&eco_format!("/home/{user}"))),
         }
     }
-}
-
-fn no_user(user: &str) -> EcoString {
-    eco_format!("there is no user {user}: declare `user[{user}]`, or another user")
 }
 
 fn change_key(file: &mut KeyFile, user: &str, name: &str, should: &Attributes) -> Result<(), EcoString> {

@@ -5,21 +5,22 @@
 mod schema;
 mod unit;
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Difference, Outcome, State, Value};
-use kilter_process::Invocation;
+use kilter_process::{DEFAULT_PATH, Invocation};
 use kilter_provider::{
-    AutoEdge, Context, Declaration, Direction, Effect, Footprint, Match, Mode, PathState, Predict, Provider,
+    AutoEdge, Context, Declaration, Direction, Effect, Footprint, Forecast, Match, Mode, PathState, Predict, Provider,
     ProviderError, Query, Redactor, Relations, SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSink,
     WatchSource, redacted_outcome,
 };
 
 use crate::ServiceProvider;
-use crate::accounts::System;
-use crate::builtin::is_absent;
+use crate::accounts::{Accounts, System, is_numeric, no_user};
+use crate::builtin::{is_absent, previews};
 use crate::exec::split::split;
 use crate::file::atomic_rewrite::{self, AtomicRewrite};
 use crate::file::lone;
@@ -44,6 +45,7 @@ pub struct SystemdTimerProvider {
     system: System,
     /// Has its own connections, because its watch reports other names than that of the services.
     services: ServiceProvider,
+    accounts: Accounts,
     /// Held from the read of the files to the start of the timers.
     turn: Mutex<()>,
 }
@@ -55,7 +57,7 @@ impl SystemdTimerProvider {
     }
 
     fn on(system: System, services: ServiceProvider) -> SystemdTimerProvider {
-        SystemdTimerProvider { system, services, turn: Mutex::new(()) }
+        SystemdTimerProvider { accounts: Accounts::new(system.clone()), system, services, turn: Mutex::new(()) }
     }
 
     /// Returns the texts of the unit files; none if there are none.
@@ -147,6 +149,50 @@ impl SystemdTimerProvider {
         Ok(unit)
     }
 
+    /// Checks that the user of a timer exists.
+    fn check_user(&self, cx: &Context<'_>, unit: &TimerUnit) -> Result<(), EcoString> {
+        let user = unit.user.as_str();
+        if user.is_empty() || is_numeric(user) || self.accounts.user(cx, user).map_err(|error| error.message)?.is_some()
+        {
+            return Ok(());
+        }
+        Err(no_user(user))
+    }
+
+    /// Checks that the program of a timer exists.
+    fn check_program(&self, unit: &TimerUnit) -> Result<(), EcoString> {
+        let is_program = |path: &String| {
+            let found = std::fs::metadata(self.system.path(path));
+            found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        let program = unit.command.first().map_or("", EcoString::as_str);
+        match program_paths(program).iter().any(is_program) {
+            true => Ok(()),
+            false => Err(eco_format!(
+                "there is no program {program}: name an installed one, or `require` the resource that installs it"
+            )),
+        }
+    }
+
+    /// Fails if the change is certain to fail: no earlier resource may bring the user or the program.
+    fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        let Some(should) = declared(change) else { return Ok(()) };
+        let (name, earlier) = (change.name, cx.preview_context());
+        let unit = self.wanted(cx, name, should)?;
+        if earlier.may_change_before(name) || earlier.bringer(name).is_some() {
+            return Ok(());
+        }
+        if earlier.account(name, "user", &unit.user) == Forecast::Unchanged {
+            self.check_user(cx, &unit)?;
+        }
+        let program = unit.command.first().map_or("", EcoString::as_str);
+        let is_unchanged = |path: &String| matches!(earlier.node(name, path), Forecast::Unchanged);
+        match program_paths(program).iter().all(is_unchanged) {
+            true => self.check_program(&unit),
+            false => Ok(()),
+        }
+    }
+
     /// Checks that a new timer does not replace a unit of a package.
     fn check_vendor(&self, name: &str) -> Result<(), EcoString> {
         let units = [timer_of(name), service_of(name)];
@@ -159,7 +205,7 @@ impl SystemdTimerProvider {
 
     /// Checks times of an attribute, if there are any.
     fn analyze(&self, cx: &Context<'_>, verb: &str, attribute: &str, times: &[EcoString]) -> Result<(), EcoString> {
-        let is_installed = || kilter_process::which(ANALYZE.as_ref(), kilter_process::DEFAULT_PATH.as_ref()).is_some();
+        let is_installed = || kilter_process::which(ANALYZE.as_ref(), DEFAULT_PATH.as_ref()).is_some();
         if times.is_empty() || !is_installed() {
             return Ok(());
         }
@@ -181,6 +227,8 @@ impl SystemdTimerProvider {
             return Ok(());
         };
         let unit = self.wanted(cx, name, should)?;
+        self.check_user(cx, &unit)?;
+        self.check_program(&unit)?;
         for (path, text) in paths(name).iter().zip([unit.timer(name), unit.service(name)]) {
             atomic_rewrite::rewritten(|| {
                 let file = AtomicRewrite::open(&self.system.path(path))?;
@@ -255,6 +303,14 @@ fn service_of(name: &str) -> EcoString {
     eco_format!("{name}.service")
 }
 
+/// Returns the paths where systemd finds a program.
+fn program_paths(program: &str) -> Vec<String> {
+    match program.starts_with('/') {
+        true => vec![program.to_owned()],
+        false => DEFAULT_PATH.split(':').map(|directory| format!("{directory}/{program}")).collect(),
+    }
+}
+
 /// Returns the paths of the unit files of a timer.
 fn paths(name: &str) -> [String; 2] {
     ["timer", "service"].map(|suffix| format!("{DIRECTORY}/{name}.{suffix}"))
@@ -276,13 +332,9 @@ impl Provider for SystemdTimerProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let preview = |change: &Change<'_>| match declared(change) {
-            Some(should) => self.wanted(cx, change.name, should).map_or_else(Outcome::failed, |_| Outcome::done()),
-            None => Outcome::done(),
-        };
         let outcomes = match mode {
             Mode::Apply => self.change(cx, changes),
-            Mode::Preview => changes.iter().map(preview).collect(),
+            Mode::Preview => return previews(changes, |change| self.preview(cx, change)),
         };
         outcomes.into_iter().zip(changes).map(|(outcome, change)| redacted_outcome(change, outcome)).collect()
     }

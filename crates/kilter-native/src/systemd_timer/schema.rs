@@ -39,7 +39,8 @@ The command runs without a shell. To use one, write `[sh, -c, \"a | b\"]`. `jour
 `systemctl list-timers` shows the next time. All users can read the unit files, so the command must not contain \
 secrets. `ensure: absent` stops the timer and removes its files; a running command finishes.
 
-`kilter plan` checks a changed time with `systemd-analyze`, if that program is installed.
+The change fails if the program or the user does not exist. `kilter plan` predicts that if no earlier resource may \
+bring them. It checks a changed time with `systemd-analyze`, if that program is installed.
 
 For a timer that starts another unit, or has other settings, declare both files and \
 [`service[NAME.timer]`](service.md). The type [`timer`](timer.md) causes events of `kilter run`.
@@ -127,6 +128,9 @@ pub(super) fn problems(name: &str, should: &Attributes) -> Vec<ValidationError> 
             let program = texts(Some(command)).into_iter().next().unwrap_or_default();
             if !program.starts_with(|c: char| c == '/' || c.is_ascii_alphanumeric()) {
                 found.push(ValidationError::with("command", eco_format!("`{program}` is not the name of a program")));
+            } else if !program.starts_with('/') && program.contains('/') {
+                let problem = ValidationError::with("command", eco_format!("`{program}` is a relative path"));
+                found.push(problem.hint("write an absolute path, or the name of a program without a directory"));
             }
         }
         None => {}

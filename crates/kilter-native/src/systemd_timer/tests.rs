@@ -32,6 +32,13 @@ impl TimerBench {
     fn new() -> TimerBench {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("etc/systemd/system")).unwrap();
+        std::fs::write(root.path().join("etc/passwd"), "backup:x:34:34::/:/bin/sh\n").unwrap();
+        std::fs::create_dir(root.path().join("bin")).unwrap();
+        for program in ["backup", "true", "false"] {
+            let path = root.path().join("bin").join(program);
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        }
         let systemd = FakeSystemd::new([("other.timer", FakeUnit::disabled())]);
         systemd.load_from(&root.path().join("etc/systemd/system"));
         let analyze = Arc::new(Analyze::default());
@@ -56,7 +63,8 @@ impl TimerBench {
     fn set(&self, should: &Attributes, mode: Mode) -> Outcome {
         let name = "job".into();
         let is = State::absent("job");
-        self.provider.set(&Context::empty(), &[Change::new(&name, &is, Some(should), &[])], mode).remove(0)
+        let cx = Context::empty().with_preview_context(&kilter_provider::NoPendingChanges);
+        self.provider.set(&cx, &[Change::new(&name, &is, Some(should), &[])], mode).remove(0)
     }
 
     #[track_caller]
@@ -163,6 +171,10 @@ fn refused_change_has_no_effect() {
         (&[("command", Value::strings(["-x"]))], "not the name of a program"),
         (&[("command", Value::strings(["a\nb"]))], "control character"),
         (&[("user", "a b".into())], "user"),
+        (&[("user", "nosuch".into())], "there is no user nosuch"),
+        (&[("command", Value::strings(["bin/backup"]))], "`bin/backup` is a relative path"),
+        (&[("command", Value::strings(["/bin/nosuch"]))], "there is no program /bin/nosuch"),
+        (&[("command", Value::strings(["nosuch"]))], "there is no program nosuch"),
         (&[("description", "a\\".into())], "ends with a backslash"),
         (&[("description", Value::sensitive("x".into()))], "all users can read"),
     ] {

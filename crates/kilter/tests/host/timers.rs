@@ -36,6 +36,26 @@ fn timer_is_held_and_repaired() {
             systemctl start backup; [ \"$(cat /tmp/ran)\" = backup2 ]; grep -Eq '^100 % [0-9]+$' /tmp/args",
         );
         apply(0, "2 unchanged");
+        for (more, why) in [
+            ("user: nosuch, command: sh", "there is no user nosuch"),
+            ("command: /srv/nosuch", "there is no program /srv/nosuch"),
+        ] {
+            host.bash(&format!(
+                "printf 'resources:\n  systemd_timer[new]: {{on_calendar: daily, {more}}}\n' >/srv/new.yaml"
+            ));
+            for (verb, code) in [("plan", 4), ("apply", 4)] {
+                let failed = host.run(&["kilter", verb, "/srv/new.yaml"]);
+                assert!(failed.code == code && failed.stdout.contains(why), "{verb} {more}: {failed:?}");
+            }
+        }
+        // A declared file or an earlier package may bring the program.
+        host.bash(
+            "printf 'resources:\n  file[/srv/job]: {content: \"#!/bin/sh\\n\", mode: \"0755\"}\n  systemd_timer[new]: \
+             {on_calendar: daily, command: /srv/job}\n  systemd_timer[cow]: {on_calendar: daily, command: \
+             /usr/games/cowsay, require: \"exec[install]\"}\n  exec[install]: {command: \"true\"}\n' >/srv/new.yaml",
+        );
+        let plan = host.run(&["kilter", "plan", "/srv/new.yaml"]);
+        assert!(plan.code == 2 && plan.stdout.contains("4 to change"), "{plan:?}");
 
         // Each damage is found by a plan, and repaired.
         for damage in [

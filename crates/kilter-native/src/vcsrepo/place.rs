@@ -73,7 +73,7 @@ pub(super) fn intruder(path: &str, uid: u32) -> Option<EcoString> {
 
 /// Returns true for a directory that root and the user of git alone can change.
 pub(super) fn is_trusted_source(path: &str, uid: u32) -> bool {
-    TrustPolicy::root().with_user(uid).open(Path::new(path)).is_ok()
+    TrustPolicy::root().with_user(uid).directory(Path::new(path)).is_ok()
 }
 
 /// Returns the directory with the objects of a repository that root and the user of git alone can change.

@@ -98,6 +98,20 @@ fn repository_that_git_refuses_is_reported_with_its_owner_and_the_remedy() {
 }
 
 #[test]
+fn local_source_of_another_user_is_refused() {
+    need_root();
+    let bench = VcsrepoBench::new();
+    let should = bench.should(&[("revision", "main".into())]);
+    bench.converge(&should);
+    for part in [bench.source().join(".git"), bench.source()] {
+        chown(&part, Some(65534), None).unwrap();
+    }
+    let latest = bench.should(&[("ensure", "latest".into()), ("revision", "main".into())]);
+    let error = bench.found(&latest, false).unwrap_err();
+    assert!(error.starts_with("git does not run as root in ") && error.contains("belongs to nobody"), "{error}");
+}
+
+#[test]
 fn hard_link_in_a_checkout_does_not_change_its_other_name() {
     need_root();
     let bench = VcsrepoBench::new();

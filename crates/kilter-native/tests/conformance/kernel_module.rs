@@ -22,7 +22,7 @@ impl Runner for Modprobe {
         }
         match invocation.args[0].to_str() {
             Some("-r") => std::fs::remove_dir_all(&module).expect("it is loaded"),
-            Some("--dry-run") => {}
+            Some("--dry-run" | "--version") => {}
             _ => {
                 std::fs::create_dir_all(&module).expect("the directory is ours");
                 std::fs::write(module.join("initstate"), "live\n").expect("the directory is new");

@@ -22,6 +22,8 @@ pub struct HistoryBatch<'a> {
     path: &'a std::path::Path,
     link: Option<Link>,
     last: i64,
+    /// True if SQLite gives the next event the number after `last`. It does not after the removal of the last events.
+    pub(crate) continues: bool,
 }
 
 /// Numbers of resources by type and title.
@@ -62,11 +64,23 @@ impl History {
         let begin = || {
             // The history is borrowed mutably, so that there is one transaction at a time.
             let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
-            let before = head(db)?;
-            Ok((transaction, before))
+            let (last, digest) = head(db)?;
+            let newest: Option<i64> =
+                db.prepare_cached("SELECT max(id) FROM event")?.query_row([], |row| row.get(0))?;
+            Ok((transaction, last, digest, newest.unwrap_or_default() == last))
         };
-        let (transaction, (last, digest)) = begin().map_err(|error| HistoryError::new(path, &error))?;
-        Ok(HistoryBatch { transaction, db, resources, is_committed, path, link: Some(Link::after(&digest)), last })
+        let begun = begin().map_err(|error| HistoryError::new(path, &error));
+        let (transaction, last, digest, continues) = begun?;
+        Ok(HistoryBatch {
+            transaction,
+            db,
+            resources,
+            is_committed,
+            path,
+            link: Some(Link::after(&digest)),
+            last,
+            continues,
+        })
     }
 }
 
@@ -125,18 +139,38 @@ impl HistoryBatch<'_> {
             self.link.get_or_insert_with(|| Link::after(&[0; DIGEST])).add(&columns);
             added.push((columns, number));
         }
-        let insert = "INSERT INTO event (id, run, at, kind, resource, body) VALUES";
-        let inserted = rows::insert(self.db, (insert, ""), &added, |(event, resource)| {
+        self.insert(&added).map_err(|error| self.error(&error))?;
+        match self.db.last_insert_rowid() {
+            id if id == self.last || added.is_empty() => Ok(()),
+            id => {
+                let why = format!("the event {} was stored as {id}", self.last);
+                Err(HistoryError::Other { path: self.path.to_owned(), why })
+            }
+        }
+    }
+
+    /// Inserts events with their resources.
+    fn insert(&mut self, events: &[(EventColumns<'_>, Option<i64>)]) -> rusqlite::Result<()> {
+        let columns = |(event, resource): &_| -> [ToSqlOutput<'_>; 5] {
+            let (event, resource): (&EventColumns<'_>, &Option<i64>) = (event, resource);
             [
-                event.id.into(),
                 event.run.into(),
                 event.at.into(),
                 event.kind.into(),
                 resource.map_or(ToSqlOutput::Borrowed(ValueRef::Null), ToSqlOutput::from),
                 event.body.into(),
             ]
-        });
-        inserted.map_err(|error| self.error(&error))
+        };
+        let mut rest = events;
+        if let (false, Some((first, others))) = (self.continues, events.split_first()) {
+            let mut insert = self.transaction.prepare_cached(
+                "INSERT INTO event (id, run, at, kind, resource, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?;
+            let [run, at, kind, resource, body] = columns(first);
+            insert.execute(params![first.0.id, run, at, kind, resource, body])?;
+            (self.continues, rest) = (true, others);
+        }
+        rows::insert(self.db, "event (run, at, kind, resource, body)", rest, columns)
     }
 
     /// Stores the encrypted state of a resource under the digest of its content. An equal one is stored once.
@@ -172,25 +206,25 @@ impl HistoryBatch<'_> {
         known?.query_row([key.type_name, key.title], |row| row.get(0))
     }
 
-    /// Creates the first resources of the history. Other resources are not looked for.
+    /// Creates the first resources of the history. Returns false if there are some already.
     pub(crate) fn add_first_resources<'k>(
         &mut self,
         keys: impl Iterator<Item = ResourceKey<'k>>,
-    ) -> rusqlite::Result<()> {
+    ) -> rusqlite::Result<bool> {
         if self.transaction.prepare_cached("SELECT 1 FROM resource")?.exists([])? {
-            return Ok(());
+            return Ok(false);
         }
-        let keys: Vec<(i64, ResourceKey<'_>)> = (1..).zip(keys).collect();
-        let insert = "INSERT INTO resource (id, type, title, name) VALUES";
-        rows::insert(self.db, (insert, ""), &keys, |(id, key)| {
-            [(*id).into(), key.type_name.into(), key.title.into(), key.name.into()]
+        let keys: Vec<ResourceKey<'_>> = keys.collect();
+        rows::insert(self.db, "resource (type, title, name)", &keys, |key| {
+            [key.type_name.into(), key.title.into(), key.name.into()]
         })?;
-        for (id, key) in keys {
+        // The numbers of an empty table begin with 1.
+        for (id, key) in (1..).zip(keys) {
             if self.resources.get(key).is_none() {
                 self.resources.add(id);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     pub(crate) fn error(&self, error: &rusqlite::Error) -> HistoryError {

@@ -110,21 +110,34 @@ impl HistoryBatch<'_> {
         run: RunId,
         declarations: &[(ResourceKey<'_>, &[AttributeDigest])],
     ) -> Result<(), HistoryError> {
-        let first = self.add_first_resources(declarations.iter().map(|(key, _)| *key));
-        first.map_err(|error| self.error(&error))?;
+        let are_first = self.add_first_resources(declarations.iter().map(|(key, _)| *key));
+        let are_first = are_first.map_err(|error| self.error(&error))?;
         let mut declared = Vec::with_capacity(declarations.len());
         for (key, digests) in declarations {
             declared.push((self.resource(*key)?, packed(digests)));
         }
-        let statement = (
-            "INSERT INTO declared (resource, origin, run, digests, settled) VALUES",
-            "ON CONFLICT (resource) DO UPDATE SET
-               origin = excluded.origin, run = excluded.run, digests = excluded.digests, settled = 0",
-        );
-        let stored = rows::insert(self.db, statement, &declared, |(resource, digests)| {
-            [(*resource).into(), origin.into(), run.0.into(), digests.as_slice().into(), 0.into()]
-        });
+        let stored = match are_first {
+            true => rows::insert(
+                self.db,
+                "declared (resource, origin, run, digests, settled)",
+                &declared,
+                |(resource, digests)| {
+                    [(*resource).into(), origin.into(), run.0.into(), digests.as_slice().into(), 0.into()]
+                },
+            ),
+            false => self.replace_declarations(origin, run, &declared),
+        };
         stored.map_err(|error| self.error(&error))
+    }
+
+    fn replace_declarations(&self, origin: &str, run: RunId, declared: &[(i64, Vec<u8>)]) -> rusqlite::Result<()> {
+        let mut replace = self.transaction.prepare_cached(
+            "INSERT INTO declared (resource, origin, run, digests, settled) VALUES (?1, ?2, ?3, ?4, 0)
+             ON CONFLICT (resource) DO UPDATE SET origin = ?2, run = ?3, digests = ?4, settled = 0",
+        )?;
+        let mut declared = declared.iter();
+        declared
+            .try_for_each(|(resource, digests)| replace.execute(params![resource, origin, run.0, digests]).map(drop))
     }
 
     /// Removes the declaration of a resource that left the manifests.
@@ -166,7 +179,8 @@ impl HistoryBatch<'_> {
         }
         let settle = || {
             self.transaction
-                .prepare_cached("UPDATE declared SET settled = 1 WHERE origin = ?1 AND settled = 0")?
+                // `OR FAIL` as in `rows`: an error ends the transaction.
+                .prepare_cached("UPDATE OR FAIL declared SET settled = 1 WHERE origin = ?1 AND settled = 0")?
                 .execute([origin])?;
             let mut unsettle =
                 self.transaction.prepare_cached("UPDATE declared SET settled = 0 WHERE resource = ?1")?;

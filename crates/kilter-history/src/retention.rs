@@ -52,6 +52,8 @@ impl History {
             Ok((Removed { events: events as u64, states: states as u64 }, kept))
         };
         let (removed, kept) = remove().map_err(|error: rusqlite::Error| batch.error(&error))?;
+        // The last events may be among the removed ones.
+        batch.continues = false;
         let body = json!({
             "through": through,
             "events": removed.events,

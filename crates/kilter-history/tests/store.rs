@@ -217,6 +217,35 @@ fn removal_keeps_the_begin_and_the_end_of_each_run_and_a_valid_chain() {
 }
 
 #[test]
+fn events_after_missing_last_ones_keep_their_numbers() {
+    let directory = tempfile::tempdir().unwrap();
+    let titles: Vec<String> = (0..100).map(|at| format!("/{at}")).collect();
+    let add = |history: &mut History, at| {
+        let mut batch = history.batch().unwrap();
+        let run = batch.begin_run(at, &json!({})).unwrap();
+        let event = |title| NewEvent { at, kind: EventKind::Outcome, resource: Some(key(title)), body: "{}" };
+        let events: Vec<NewEvent<'_>> = titles.iter().map(|title| event(title)).collect();
+        batch.add_all(run, &events).unwrap();
+        batch.commit().unwrap();
+        assert_eq!(timeline(history, "/99").len(), 1);
+        run
+    };
+    let mut history = History::open(directory.path()).unwrap();
+    // A run that was cut off.
+    assert_eq!(add(&mut history, 1000), RunId(1));
+    assert_eq!(history.prune(2000, Retention { before: 5000, max_bytes: u64::MAX }).unwrap().events, 100);
+    assert_eq!(add(&mut history, 3000), RunId(103));
+    assert!(history.verify(None).unwrap().problems.is_empty());
+    drop(history);
+    tamper(directory.path(), "DELETE FROM event WHERE id > 150");
+    let mut history = History::open(directory.path()).unwrap();
+    let mut batch = history.batch().unwrap();
+    assert_eq!(batch.begin_run(4000, &json!({})).unwrap(), RunId(204));
+    batch.commit().unwrap();
+    assert!(!history.verify(None).unwrap().problems.is_empty());
+}
+
+#[test]
 fn removal_before_a_later_time_removes_all_events() {
     let directory = tempfile::tempdir().unwrap();
     let mut history = History::open(directory.path()).unwrap();

@@ -20,7 +20,7 @@ use kilter_provider::{
 
 use crate::ServiceProvider;
 use crate::accounts::{Accounts, System, is_numeric, no_user};
-use crate::builtin::{is_absent, previews};
+use crate::builtin::is_absent;
 use crate::exec::split::split;
 use crate::file::atomic_rewrite::{self, AtomicRewrite};
 use crate::file::lone;
@@ -159,38 +159,31 @@ impl SystemdTimerProvider {
         Err(no_user(user))
     }
 
-    /// Checks that the program of a timer exists.
-    fn check_program(&self, unit: &TimerUnit) -> Result<(), EcoString> {
+    /// Returns a note about a program that does not exist. A later resource, such as a package, may bring it.
+    fn missing_program(&self, unit: &TimerUnit) -> Option<EcoString> {
         let is_program = |path: &String| {
             let found = std::fs::metadata(self.system.path(path));
             found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
         };
         let program = unit.command.first().map_or("", EcoString::as_str);
-        match program_paths(program).iter().any(is_program) {
-            true => Ok(()),
-            false => Err(eco_format!(
-                "there is no program {program}: name an installed one, or `require` the resource that installs it"
-            )),
-        }
+        let exists = program_paths(program).iter().any(is_program);
+        (!exists).then(|| eco_format!("there is no program {program}: the command fails until it is installed"))
     }
 
-    /// Fails if the change is certain to fail: no earlier resource may bring the user or the program.
-    fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
-        let Some(should) = declared(change) else { return Ok(()) };
+    /// Fails if the change is certain to fail. Returns the notes of the change.
+    fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<Option<EcoString>, EcoString> {
+        let Some(should) = declared(change) else { return Ok(None) };
         let (name, earlier) = (change.name, cx.preview_context());
         let unit = self.wanted(cx, name, should)?;
         if earlier.may_change_before(name) || earlier.bringer(name).is_some() {
-            return Ok(());
+            return Ok(None);
         }
         if earlier.account(name, "user", &unit.user) == Forecast::Unchanged {
             self.check_user(cx, &unit)?;
         }
         let program = unit.command.first().map_or("", EcoString::as_str);
         let is_unchanged = |path: &String| matches!(earlier.node(name, path), Forecast::Unchanged);
-        match program_paths(program).iter().all(is_unchanged) {
-            true => self.check_program(&unit),
-            false => Ok(()),
-        }
+        Ok(self.missing_program(&unit).filter(|_| program_paths(program).iter().all(is_unchanged)))
     }
 
     /// Checks that a new timer does not replace a unit of a package.
@@ -214,8 +207,8 @@ impl SystemdTimerProvider {
         checked.map_err(|why| eco_format!("{attribute}: {why}"))
     }
 
-    /// Writes the files of a timer, or stops it and removes them.
-    fn place(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+    /// Writes the files of a timer, or stops it and removes them. Returns the notes of the change.
+    fn place(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<Option<EcoString>, EcoString> {
         let name = change.name;
         let Some(should) = declared(change) else {
             if bad_name(name).is_none() && self.unit(name)?.is_some() {
@@ -224,11 +217,10 @@ impl SystemdTimerProvider {
                     lone::remove(&self.system.path(&path), cx).map_err(|error| eco_format!("{error}"))?;
                 }
             }
-            return Ok(());
+            return Ok(None);
         };
         let unit = self.wanted(cx, name, should)?;
         self.check_user(cx, &unit)?;
-        self.check_program(&unit)?;
         for (path, text) in paths(name).iter().zip([unit.timer(name), unit.service(name)]) {
             atomic_rewrite::rewritten(|| {
                 let file = AtomicRewrite::open(&self.system.path(path))?;
@@ -238,7 +230,7 @@ impl SystemdTimerProvider {
                 Ok(())
             })?;
         }
-        Ok(())
+        Ok(self.missing_program(&unit))
     }
 
     /// Brings the unit of a timer to a state.
@@ -259,9 +251,8 @@ impl SystemdTimerProvider {
             Some(_) => self.service(cx, change.name, &[("ensure", "running"), ("enable", "true")]),
             None => Ok(()),
         };
-        let outcome = |(placed, change): (Result<(), EcoString>, &Change<'_>)| {
-            let done = placed.and_then(|()| reloaded.clone()).and_then(|()| start(change));
-            done.map_or_else(Outcome::failed, |()| Outcome::done())
+        let outcome = |(placed, change): (Result<Option<EcoString>, EcoString>, &Change<'_>)| {
+            noted(placed.and_then(|note| reloaded.clone().and_then(|()| start(change)).map(|()| note)))
         };
         placed.into_iter().zip(changes).map(outcome).collect()
     }
@@ -284,6 +275,10 @@ impl Default for SystemdTimerProvider {
     fn default() -> SystemdTimerProvider {
         SystemdTimerProvider::new()
     }
+}
+
+fn noted(done: Result<Option<EcoString>, EcoString>) -> Outcome {
+    done.map_or_else(Outcome::failed, |note| Outcome { notes: note.into_iter().collect(), ..Outcome::done() })
 }
 
 /// Returns the declaration of a timer that exists after a change.
@@ -334,7 +329,7 @@ impl Provider for SystemdTimerProvider {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let outcomes = match mode {
             Mode::Apply => self.change(cx, changes),
-            Mode::Preview => return previews(changes, |change| self.preview(cx, change)),
+            Mode::Preview => changes.iter().map(|change| noted(self.preview(cx, change))).collect(),
         };
         outcomes.into_iter().zip(changes).map(|(outcome, change)| redacted_outcome(change, outcome)).collect()
     }

@@ -39,8 +39,8 @@ The command runs without a shell. To use one, write `[sh, -c, \"a | b\"]`. `jour
 `systemctl list-timers` shows the next time. All users can read the unit files, so the command must not contain \
 secrets. `ensure: absent` stops the timer and removes its files; a running command finishes.
 
-The change fails if the program or the user does not exist. `kilter plan` predicts that if no earlier resource may \
-bring them. It checks a changed time with `systemd-analyze`, if that program is installed.
+The change fails if the user does not exist, and has a note if the program does not exist. `kilter plan` predicts \
+both if no earlier resource may bring them. It checks a changed time with `systemd-analyze`, if that program is installed.
 
 For a timer that starts another unit, or has other settings, declare both files and \
 [`service[NAME.timer]`](service.md). The type [`timer`](timer.md) causes events of `kilter run`.

@@ -173,8 +173,6 @@ fn refused_change_has_no_effect() {
         (&[("user", "a b".into())], "user"),
         (&[("user", "nosuch".into())], "there is no user nosuch"),
         (&[("command", Value::strings(["bin/backup"]))], "`bin/backup` is a relative path"),
-        (&[("command", Value::strings(["/bin/nosuch"]))], "there is no program /bin/nosuch"),
-        (&[("command", Value::strings(["nosuch"]))], "there is no program nosuch"),
         (&[("description", "a\\".into())], "ends with a backslash"),
         (&[("description", Value::sensitive("x".into()))], "all users can read"),
     ] {
@@ -188,6 +186,21 @@ fn refused_change_has_no_effect() {
     let failed = bench.set(&should(&[("command", "true".into())]), Mode::Preview).failure.unwrap();
     assert!(failed.contains("a timer needs `command`, and"), "{failed}");
     assert_eq!(std::fs::read_dir(bench.file("")).unwrap().count(), 0);
+}
+
+#[test]
+fn missing_program_is_a_note_because_a_package_may_bring_it_later() {
+    let bench = TimerBench::new();
+    for program in ["/bin/nosuch", "nosuch"] {
+        let mut declared = job();
+        declared.set("command", Value::strings([program]));
+        for mode in [Mode::Preview, Mode::Apply] {
+            let outcome = bench.set(&declared, mode);
+            let note = format!("there is no program {program}: the command fails until it is installed");
+            assert_eq!((outcome.failure, outcome.notes), (None, vec![note.into()]));
+        }
+    }
+    assert_eq!(bench.set(&job(), Mode::Apply).notes, [""; 0]);
 }
 
 #[test]

@@ -21,8 +21,9 @@ kilter reads dpkg's database directly. All changes that are ready at the same ti
 If the transaction fails, kilter repeats it for each package, so that one bad package does not stop the others.
 
 - **Nothing else is removed.** kilter refuses an installation for which apt would remove a package that is not \
-declared `absent`. A removal also removes the dependent packages, as apt does. A plan names \
-them, and warns if one of them is declared `present`.
+declared `absent`. A removal also removes the dependent packages, as apt does. kilter names them, and refuses the \
+removal if one of them is declared `present`. Beside an installation, which may replace the removed package, it only \
+warns.
 - **Holds.** kilter changes a package on hold only if the resource declares `mark`.
 - **Configuration files** that were edited stay, unless `configfiles` is `replace`.
 - **Virtual packages.** `package[mail-transport-agent]` is `present` if an installed package provides it. If one \

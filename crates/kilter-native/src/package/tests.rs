@@ -232,9 +232,21 @@ fn plan_of_a_removal_names_the_packages_that_it_takes_along() {
     let others = OtherPackages(["present", "absent"].map(|ensure| Attributes::from_iter([("ensure", ensure)])));
     let lines = LogLines::default();
     let cx = Context::empty().with_preview_context(&others).with_log(&lines);
-    assert_eq!(previewed(&cx, 1), [["also removes the packages that depend on it: debconf"]]);
-    let warning = "the removal also removes debconf, which depends on it, but `package[debconf]` is declared present";
-    assert_eq!(*lines.0.lock().unwrap(), [warning]);
+    let why = "the removal also removes debconf, which depends on it, but `package[debconf]` is declared present";
+    let removal = Change::new(&dpkg, &states[0], Some(&should), &[]);
+    bench.calls();
+    for mode in [Mode::Preview, Mode::Apply] {
+        let outcomes = bench.provider.set(&cx, &[removal], mode);
+        assert_eq!(outcomes[0].failure.as_deref(), Some(why));
+    }
+    assert_eq!(bench.calls(), [""; 0], "nothing was removed");
+    // An installation may replace the removed package.
+    let (nginx, present) = (EcoString::from("nginx"), Attributes::from_iter([("ensure", "present")]));
+    let absent = bench.state("nginx");
+    let both = [removal, Change::new(&nginx, &absent, Some(&present), &[])];
+    let outcomes = bench.provider.set(&cx, &both, Mode::Preview);
+    assert_eq!(outcomes[0].notes, ["also removes the packages that depend on it: debconf"]);
+    assert_eq!(*lines.0.lock().unwrap(), [why]);
 }
 
 #[test]

@@ -39,6 +39,10 @@ struct TransactionStep<'a> {
 }
 
 impl TransactionStep<'_> {
+    fn is_removal(&self) -> bool {
+        matches!(self.goal, PackageAction::Remove | PackageAction::Purge)
+    }
+
     fn is_pinned(&self) -> bool {
         matches!(&self.goal, PackageAction::Install(word) if word.contains('=') && !word.starts_with('/'))
     }
@@ -90,42 +94,56 @@ impl Run<'_> {
         self.resolve(&mut steps, &mut outcomes);
         if mode == Mode::Preview {
             self.keep_certain(changes, is_stale, &mut outcomes);
-            let removed: Vec<&TransactionStep<'_>> =
-                steps.iter().filter(|step| matches!(step.goal, PackageAction::Remove | PackageAction::Purge)).collect();
-            if let [first, ..] = *removed {
-                let names: Vec<&str> = removed.iter().map(|step| step.name.as_str()).collect();
-                let (all, unneeded) = self.apt.removal_effects(&names);
-                if all.iter().any(|name| !names.contains(&name.as_str())) {
-                    self.add_taken_along(&removed, all, &mut outcomes);
-                }
+        }
+        let unneeded = self.judge_removals(&steps, &mut outcomes);
+        if mode == Mode::Preview {
+            let first = steps.iter().find(|step| step.is_removal() && outcomes[step.at].is_done());
+            if let Some(first) = first {
                 outcomes[first.at].notes.extend(unneeded_note(&unneeded));
             }
             return outcomes;
         }
+        steps.retain(|step| outcomes[step.at].is_done());
         self.carry_out(&steps, &mut outcomes);
         outcomes
     }
 
-    /// Adds notes about the packages that removals take along, because they depend on a removed package. Warns about
-    /// those that the manifest declares. `all` has the packages that the removals remove together.
-    fn add_taken_along(&self, steps: &[&TransactionStep<'_>], all: Vec<EcoString>, outcomes: &mut [Outcome]) {
-        let is_meant = |name: &EcoString| steps.iter().any(|step| step.name == name);
-        for step in steps {
-            let taken = match steps {
+    /// Adds notes about the packages that removals take along, because they depend on a removed package. A removal
+    /// fails if it would take along a package that the manifest declares present. Beside installations it only warns,
+    /// because one of these may replace the removed package. Returns the packages that nothing needs afterwards.
+    fn judge_removals(&self, steps: &[TransactionStep<'_>], outcomes: &mut [Outcome]) -> Vec<EcoString> {
+        let removals: Vec<&TransactionStep<'_>> = steps.iter().filter(|step| step.is_removal()).collect();
+        if removals.is_empty() {
+            return Vec::new();
+        }
+        let names: Vec<&str> = removals.iter().map(|step| step.name.as_str()).collect();
+        let (all, unneeded) = self.apt.removal_effects(&names);
+        if all.iter().all(|name| names.contains(&name.as_str())) {
+            return unneeded;
+        }
+        let may_be_replaced = steps.iter().any(|step| matches!(step.goal, PackageAction::Install(_)));
+        for step in &removals {
+            let taken = match *removals {
                 [_] => all.clone(),
                 _ => self.apt.removal_effects(&[step.name]).0,
             };
             let declared = |name: &EcoString| self.cx.preview_context().declared("package", name);
             let is_absent = |name: &EcoString| declared(name).is_some_and(is_removal);
-            let taken: Vec<EcoString> = taken.into_iter().filter(|name| !is_meant(name) && !is_absent(name)).collect();
-            for other in taken.iter().filter(|other| declared(other).is_some()) {
-                let message = format!(
+            let is_meant = |name: &EcoString| names.contains(&name.as_str()) || is_absent(name);
+            let taken: Vec<EcoString> = taken.into_iter().filter(|name| !is_meant(name)).collect();
+            if let Some(other) = taken.iter().find(|other| declared(other).is_some()) {
+                let message = eco_format!(
                     "the removal also removes {other}, which depends on it, but `package[{other}]` is declared present"
                 );
+                if !may_be_replaced {
+                    outcomes[step.at] = Outcome::failed(message);
+                    continue;
+                }
                 self.cx.log(Level::Warning, "package", step.name, &message);
             }
             outcomes[step.at].notes.extend(taken_along_note(&taken));
         }
+        unneeded
     }
 
     /// Determines the goal of a change from the present state of the package.
@@ -297,11 +315,9 @@ impl Run<'_> {
 
     /// Changes packages in one transaction. If it fails, changes each package on its own.
     fn transaction(&self, options: &(Vec<EcoString>, bool), steps: &[&TransactionStep<'_>], outcomes: &mut [Outcome]) {
-        let is_removal =
-            |step: &&&TransactionStep<'_>| matches!(step.goal, PackageAction::Remove | PackageAction::Purge);
         let failed = match self.try_transaction(options, steps) {
             Ok(left) => {
-                if let Some(first) = steps.iter().find(is_removal) {
+                if let Some(first) = steps.iter().find(|step| step.is_removal()) {
                     outcomes[first.at].notes.extend(unneeded_note(&left));
                 }
                 return;

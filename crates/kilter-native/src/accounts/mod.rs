@@ -28,7 +28,7 @@ use rustc_hash::FxHashMap;
 
 use cached::Cached;
 pub(crate) use ids::Ids;
-pub(crate) use names::{is_numeric, name_problem, no_user, number, number_of, number_problem};
+pub(crate) use names::{is_numeric, name_problem, no_user, number, number_of, number_problem, require_free_number};
 pub(crate) use rows::{GroupRow, Groups, Shadows, UserRow, Users};
 pub use system::{RealRunner, Runner, System};
 

@@ -1,8 +1,10 @@
 //! Valid names and numbers of accounts.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::Value;
-use kilter_provider::ValidationError;
+use kilter_model::{Attributes, Change, Value};
+use kilter_provider::{Context, ValidationError};
+
+use crate::builtin::is_absent;
 
 /// Largest number of an account. System calls take the next number for "unchanged", so a process that requests it
 /// stays root.
@@ -39,6 +41,30 @@ pub(crate) fn is_numeric(text: &str) -> bool {
 /// Returns the failure of a resource whose user does not exist.
 pub(crate) fn no_user(user: &str) -> EcoString {
     eco_format!("there is no user {user}: declare `user[{user}]`, or another user")
+}
+
+/// Fails if a change gives an account a number that another account has and keeps. The tools would refuse it.
+pub(crate) fn require_free_number(
+    cx: &Context<'_>,
+    change: &Change<'_>,
+    (kind, attribute): (&str, &str),
+    owner: impl Fn(u32) -> Option<EcoString>,
+) -> Result<(), EcoString> {
+    let should = change.should.filter(|should| should.get_bool("allowdupe") != Some(true));
+    let Some(wanted) = should.and_then(|should| should.get(attribute)).and_then(number) else { return Ok(()) };
+    let is_other = |name: &EcoString| name != change.name;
+    let is_changed = !change.is.exists || change.differs(attribute);
+    let Some(owner) = owner(wanted).filter(is_other).filter(|_| is_changed) else { return Ok(()) };
+    let leaves = |declared: &Attributes| {
+        let other = declared.get(attribute).and_then(number);
+        is_absent(declared) || other.is_some_and(|other| other != wanted)
+    };
+    match cx.preview_context().enforced(kind, &owner).is_some_and(leaves) {
+        true => Ok(()),
+        false => Err(eco_format!(
+            "{attribute}: the {kind} {owner} has the number {wanted}: declare another one, or `allowdupe: true`"
+        )),
+    }
 }
 
 /// Returns the problem of a name that the rules of Debian's shadow tools forbid (useradd(8), "CAVEATS"). They allow

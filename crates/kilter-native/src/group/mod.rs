@@ -12,7 +12,9 @@ use kilter_provider::{
     Watch, WatchSource, redacted_outcome,
 };
 
-use crate::accounts::{Accounts, GroupRow, System, UserRow, membership, name_problem, number_problem, predict};
+use crate::accounts::{
+    Accounts, GroupRow, System, UserRow, membership, name_problem, number_problem, predict, require_free_number,
+};
 use crate::value_text::{sealed_like, texts, word};
 use tools::is_inclusive;
 
@@ -127,6 +129,10 @@ impl GroupProvider {
         };
         if preview_context.may_change_before(change.name) {
             return Ok(());
+        }
+        if let Ok(groups) = self.accounts.groups() {
+            let owner = |gid| groups.find_gid(gid).map(|group| group.name.clone());
+            require_free_number(cx, change, ("group", "gid"), owner)?;
         }
         let may_come = |user: &str| {
             let is_declared = preview_context.declared("user", user).is_some();

@@ -16,7 +16,9 @@ use kilter_provider::{
     SideEffects, ValidationError, Wanted, Watch, WatchSource, redacted_outcome,
 };
 
-use crate::accounts::{Accounts, System, date, is_numeric, membership, name_problem, number, number_problem, predict};
+use crate::accounts::{
+    Accounts, System, date, is_numeric, membership, name_problem, number, number_problem, predict, require_free_number,
+};
 use crate::value_text::{sealed_like, texts, word};
 
 /// Provides the type `user` through the shadow tools.
@@ -54,6 +56,17 @@ impl UserProvider {
             should => tools::remove(change.name, should, self.has_home(change.is)),
         };
         self.accounts.change(cx, tools)
+    }
+
+    /// Fails if the change is certain to fail.
+    fn preview(&self, cx: &Context<'_>, change: &Change<'_>) -> Result<(), EcoString> {
+        if !cx.preview_context().may_change_before(change.name)
+            && let Ok(users) = self.accounts.users()
+        {
+            let owner = |uid| users.find_uid(uid).map(|user| user.name.clone());
+            require_free_number(cx, change, ("user", "uid"), owner)?;
+        }
+        self.require_groups(cx, change)
     }
 
     /// Fails if a group does not exist and no earlier resource may create it.
@@ -229,7 +242,7 @@ impl Provider for UserProvider {
 
     fn set(&self, cx: &Context<'_>, changes: &[Change<'_>], mode: Mode) -> Vec<Outcome> {
         let change = |change: &Change<'_>| match mode {
-            Mode::Preview => self.require_groups(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
+            Mode::Preview => self.preview(cx, change).map_or_else(Outcome::failed, |()| Outcome::done()),
             Mode::Apply => {
                 self.change(&cx.about(change.name), change).map_or_else(Outcome::failed, |()| Outcome::done())
             }

@@ -341,3 +341,36 @@ fn user_runs_after_its_groups_and_is_removed_before_them() {
     assert_eq!(edges(&[("gid", Value::Integer(10)), ("groups", Value::strings(["adm"]))]), ["10 Before", "adm Before"]);
     assert_eq!(edges(&[("ensure", "absent".into())]), ["alice After"]);
 }
+
+/// Catalog in which the user `old` has these attributes.
+struct OldCatalog(Attributes);
+
+impl kilter_provider::PreviewContext for OldCatalog {
+    fn may_change_before(&self, _: &str) -> bool {
+        false
+    }
+
+    fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
+        ((type_name, name) == ("user", "old")).then_some(&self.0)
+    }
+}
+
+#[test]
+fn number_of_another_user_is_predicted_to_fail_unless_that_user_leaves_it() {
+    let (_fake, provider) = bench();
+    let preview = |attributes: &[(&str, Value)], old: &[(&'static str, Value)]| {
+        let catalog = OldCatalog(old.iter().cloned().collect());
+        let cx = Context::empty().with_preview_context(&catalog);
+        let (name, is, should) = ("new".into(), State::absent("new"), should(&provider, attributes));
+        provider.set(&cx, &[Change::new(&name, &is, Some(&should), &[])], Mode::Preview).remove(0).failure
+    };
+    let uid = ("uid", Value::Integer(1001));
+    let refused = Some("uid: the user old has the number 1001: declare another one, or `allowdupe: true`".into());
+    assert_eq!(preview(std::slice::from_ref(&uid), &[]), refused);
+    assert_eq!(preview(std::slice::from_ref(&uid), &[("comment", "x".into())]), refused);
+    assert_eq!(preview(&[uid.clone(), ("allowdupe", true.into())], &[]), None);
+    assert_eq!(preview(&[("uid", Value::Integer(1002))], &[]), None);
+    for leaves in [("ensure", Value::from("absent")), ("uid", Value::Integer(1003))] {
+        assert_eq!(preview(std::slice::from_ref(&uid), &[leaves]), None);
+    }
+}

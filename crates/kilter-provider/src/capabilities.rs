@@ -181,6 +181,12 @@ pub trait Scheduling {
     fn batch_size(&self) -> Batch {
         Batch::Whole
     }
+
+    /// Returns false if the change of a resource can change the states of others, such as those in the same file. A
+    /// run then reads no resource before those that it requires are in their states.
+    fn reads_ahead(&self) -> bool {
+        true
+    }
 }
 
 /// Object on the system that a resource sets and that is not its name, such as a setting of a file.

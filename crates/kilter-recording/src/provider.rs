@@ -308,6 +308,10 @@ impl Scheduling for RecordingProvider {
     fn batch_size(&self) -> Batch {
         decorated(self.inner.capabilities().scheduling).batch_size()
     }
+
+    fn reads_ahead(&self) -> bool {
+        decorated(self.inner.capabilities().scheduling).reads_ahead()
+    }
 }
 
 impl Generate for RecordingProvider {

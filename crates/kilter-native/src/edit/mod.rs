@@ -17,8 +17,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Outcome, State, TypeSchema, Unknown, Value};
 use kilter_provider::{
     AutoEdge, Capabilities, Claim, Content, Context, Declared, Direction, Effect, Explain, Footprint, Forecast, Insync,
-    Match, Mode, PathState, Predict, Provider, ProviderError, Query, Redactor, Relations, Revert, RevertTo, Scope,
-    SideEffects, ValidationError, Wanted, Watch, WatchSource,
+    Match, Mode, PathState, Predict, Provider, ProviderError, Query, Redactor, Relations, Revert, RevertTo, Scheduling,
+    Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
 };
 use rustc_hash::FxHashMap;
 
@@ -421,6 +421,7 @@ impl<T: PartType> Provider for PartProvider<T> {
             explain: Some(self),
             watch: Some(self),
             revert: Some(self),
+            scheduling: Some(self),
             ..Capabilities::default()
         }
     }
@@ -469,6 +470,12 @@ impl<T: PartType> Provider for PartProvider<T> {
             _ if attribute == T::PROPERTY => T::insync(is.attributes.get(T::PROPERTY), should),
             _ => Insync::Default,
         }
+    }
+}
+
+impl<T: PartType> Scheduling for PartProvider<T> {
+    fn reads_ahead(&self) -> bool {
+        false
     }
 }
 

@@ -57,7 +57,8 @@ impl Driver<'_, '_, '_, '_> {
         let to_begin = call.and_then(|call| self.to_begin(call, CallKind::Check, &vertices));
         // While a state is held, stored states would be outdated. A call with a timeout reads for one resource
         // only.
-        let ahead = match reads && self.holder.is_none() && to_begin.is_none() {
+        let reads_ahead = context.provider().capabilities().scheduling().reads_ahead();
+        let ahead = match reads && reads_ahead && self.holder.is_none() && to_begin.is_none() {
             true => {
                 let mut ahead = self.read_caches.prefetchable(at, &self.prepared);
                 // The state of these depends on resources that have not settled yet.

@@ -287,3 +287,22 @@ fn bad_structured_value_is_refused_with_a_reason() {
     }
     assert_eq!(content(&place.path().join("a.json")), "{\"a\": 1}\n");
 }
+
+#[test]
+fn part_that_requires_another_part_of_its_file_sees_its_change() {
+    let place = Place::new();
+    let structured = |name, key, more| format!("  structured[{name}]: {{path: DIR/a.json, key: {key}, {more}}}\n");
+    let resources = [
+        structured("first", "[list, 0]", "value: x, create: true"),
+        structured("second", "[list, 1]", "value: y, require: 'structured[first]'"),
+        "  line[one]: {path: DIR/a.txt, line: one, create: true}\n".to_owned(),
+        "  line[two]: {path: DIR/a.txt, line: two, require: 'line[one]'}\n".to_owned(),
+    ];
+    let resources = resources.concat().replace("DIR", &place.path().display().to_string());
+    place.file("m.yaml", format!("resources:\n{resources}"));
+    let applied = place.run(&["apply", "m.yaml"]);
+    assert!(applied.code == 0 && applied.stdout.contains("4 resources: 4 changed"), "{applied:?}");
+    let content = |name: &str| std::fs::read_to_string(place.path().join(name)).unwrap();
+    assert_eq!(content("a.json"), "{\n  \"list\": [\n    \"x\",\n    \"y\"\n  ]\n}\n");
+    assert_eq!(content("a.txt"), "one\ntwo\n");
+}

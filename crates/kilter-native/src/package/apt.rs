@@ -261,7 +261,18 @@ fn failure(name: &str, finished: &Output, deadline: Duration) -> EcoString {
     let output = [finished.stdout.text(), finished.stderr.text()].concat();
     let telling = errors(&output);
     let said = if telling.is_empty() { ending_of(&output) } else { ending_of(&telling.join("\n")) };
+    let script = refusal_of_script(&finished.stderr.text()).and_then(|script| ending_of(&script));
+    let said = script.into_iter().chain(said).reduce(|script, said| format!("{script}\n{said}"));
     crate::tool::failure(name, finished, deadline, said)
+}
+
+/// Returns the lines that the first failed script of a package printed, from the standard error of apt-get.
+fn refusal_of_script(errors: &str) -> Option<String> {
+    let lines: Vec<&str> = errors.lines().collect();
+    let end = lines.iter().position(|line| line.starts_with("dpkg: error processing"))?;
+    let is_of_dpkg = |line: &&&str| ["dpkg", "E:", "W:", "N:", "debconf:"].iter().any(|start| line.starts_with(start));
+    let printed: Vec<&str> = lines[..end].iter().rev().take_while(|line| !is_of_dpkg(line)).copied().collect();
+    Some(printed.into_iter().rev().collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns the lines of apt that give the reason of a failure: its errors, the unmet dependencies with their further
@@ -366,6 +377,16 @@ libc6:i386:
      2.36-9 500
         500 http://deb.example.org/debian bookworm/main i386 Packages
 ";
+
+    #[test]
+    fn failed_script_of_a_package_gives_its_reason() {
+        let errors = "W: a warning\nNo root password has been set.\nRefusing to remove sudo.\n\
+                      dpkg: error processing package sudo (--remove):\n exit status 1\nother\n\
+                      dpkg: error processing package x (--remove):\nE: too many errors\n";
+        let script = refusal_of_script(errors).unwrap();
+        assert_eq!(script, "No root password has been set.\nRefusing to remove sudo.");
+        assert_eq!(refusal_of_script("E: no package x\n"), None);
+    }
 
     #[test]
     fn policies_have_candidates_and_versions() {

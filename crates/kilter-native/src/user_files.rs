@@ -31,14 +31,14 @@ pub(crate) fn own_name(accounts: &Accounts) -> Result<EcoString, ProviderError> 
     Ok(users.rows.iter().find(|row| row.uid == uid).map_or_else(|| eco_format!("{uid}"), |row| row.name.clone()))
 }
 
-/// Returns the part of a title before the colon, which may be a user, and the rest.
+/// Returns the part of a title before the colon, which is a user unless another one is declared, and the rest.
 pub(crate) fn prefix(title: &str) -> Option<(&str, &str)> {
     title.split_once(':').filter(|(user, name)| !user.is_empty() && !name.is_empty())
 }
 
 /// Returns the user and the name of a declared entry. The first part of a title counts as the user if no other user
 /// is declared.
-pub(crate) fn declared_entry<'t>(title: &'t str, user: Option<&'t str>) -> (Option<&'t str>, &'t str) {
+pub(crate) fn declared_entry<'u, 't: 'u>(title: &'t str, user: Option<&'u str>) -> (Option<&'u str>, &'t str) {
     match (prefix(title), user) {
         (Some((first, name)), user) if user.is_none_or(|user| user == first) => (Some(first), name),
         _ => (user, title),
@@ -56,7 +56,8 @@ pub(crate) struct EntryTitle<'t> {
 }
 
 impl<'t> EntryTitle<'t> {
-    /// Splits a title. Its first part is a user only if that user exists.
+    /// Splits a title. Its first part is a user, who may be missing. If another user is declared, it is a user only if
+    /// that user exists.
     ///
     /// # Errors
     /// If the title and the declaration name different users.
@@ -66,33 +67,22 @@ impl<'t> EntryTitle<'t> {
         title: &'t str,
         declared: Option<&str>,
     ) -> Result<EntryTitle<'t>, EcoString> {
-        let (user, name) = match prefix(title) {
-            Some((user, name)) if is_user(accounts, cx, user)? => (Some(user), name),
-            _ => (None, title),
-        };
-        if let (Some(user), Some(declared)) = (user, declared)
+        let (user, name) = declared_entry(title, declared);
+        if let (Some((user, _)), Some(declared)) = (prefix(title), declared)
             && user != declared
+            && accounts.user(cx, user).map_err(|error| error.message)?.is_some()
         {
             return Err(eco_format!(
                 "the name says {user}, `user` says {declared}; {} with this whole name is written {declared}:{title}",
                 F::NOUN
             ));
         }
-        Ok(EntryTitle { title, user: user.or(declared).map(EcoString::from), name })
-    }
-
-    /// Returns the user. Without one, returns the first part of the title, which may become a user.
-    pub(crate) fn coming_user(&self) -> Option<&str> {
-        self.user.as_deref().or_else(|| prefix(self.title).map(|(user, _)| user))
+        Ok(EntryTitle { title, user: user.map(EcoString::from), name })
     }
 
     fn names_user(&self) -> bool {
         self.name.len() < self.title.len()
     }
-}
-
-fn is_user(accounts: &Accounts, cx: &Context<'_>, user: &str) -> Result<bool, EcoString> {
-    Ok(accounts.user(cx, user).map_err(|error| error.message)?.is_some())
 }
 
 /// The files by user. A file that could not be read has the reason.
@@ -185,11 +175,7 @@ impl<F: EntryFile> UserFiles<F> {
 
     /// Returns the title and the user of each entry. A title has the user if the name is ambiguous or looks like
     /// `USER:NAME`.
-    pub(crate) fn titles(
-        &self,
-        accounts: &Accounts,
-        cx: &Context<'_>,
-    ) -> Result<Vec<(EcoString, EcoString)>, EcoString> {
+    pub(crate) fn titles(&self) -> Vec<(EcoString, EcoString)> {
         let files = self.0.iter().filter_map(|(user, file)| Some((user, file.as_ref().ok()?)));
         let places: Vec<(&EcoString, &str)> =
             files.flat_map(|(user, file)| file.names().map(move |name| (user, name))).collect();
@@ -200,14 +186,10 @@ impl<F: EntryFile> UserFiles<F> {
         let mut titles = Vec::with_capacity(places.len());
         let mut seen = rustc_hash::FxHashSet::default();
         for (user, name) in places.into_iter().filter(|place| seen.insert(*place)) {
-            let looks_split = match prefix(name) {
-                Some((user, _)) => is_user(accounts, cx, user)?,
-                None => false,
-            };
-            let is_plain = times[name] == 1 && !looks_split;
+            let is_plain = times[name] == 1 && prefix(name).is_none();
             titles.push((if is_plain { name.into() } else { eco_format!("{user}:{name}") }, user.clone()));
         }
-        Ok(titles)
+        titles
     }
 }
 
@@ -266,12 +248,18 @@ mod tests {
     }
 
     #[test]
-    fn first_part_of_a_title_is_a_user_only_if_it_exists() {
+    fn first_part_of_a_title_is_a_user_unless_another_is_declared() {
         let (_fake, accounts, _) = bench();
-        let split = |title| resolved(&accounts, title, None).map(|title| (title.user, title.name.to_owned())).unwrap();
-        assert_eq!(split("eve:mail"), (Some("eve".into()), "mail".into()));
-        assert_eq!(split("nosuch:mail"), (None, "nosuch:mail".into()));
-        assert_eq!(split("mail"), (None, "mail".into()));
+        let split = |title, declared| {
+            let title = resolved(&accounts, title, declared).unwrap();
+            (title.user.map_or_else(String::new, String::from), title.name.to_owned())
+        };
+        let pair = |user: &str, name: &str| (user.to_owned(), name.to_owned());
+        assert_eq!(split("eve:mail", None), pair("eve", "mail"));
+        assert_eq!(split("nosuch:mail", None), pair("nosuch", "mail"));
+        assert_eq!(split("nosuch:mail", Some("nosuch")), pair("nosuch", "mail"));
+        assert_eq!(split("nosuch:mail", Some("eve")), pair("eve", "nosuch:mail"));
+        assert_eq!(split("mail", None), pair("", "mail"));
         let why = resolved(&accounts, "eve:daily", Some("root")).unwrap_err();
         assert!(
             why.contains("the name says eve, `user` says root") && why.contains("is written root:eve:daily"),
@@ -316,9 +304,9 @@ mod tests {
 
     #[test]
     fn each_title_finds_its_entry() {
-        let (_fake, accounts, files) = bench();
-        let titles = files.titles(&accounts, &Context::empty()).unwrap();
+        let (_fake, _, files) = bench();
+        let titles = files.titles();
         let titles: Vec<&str> = titles.iter().map(|(title, _)| title.as_str()).collect();
-        assert_eq!(titles, ["eve:both", "mine", "nobody:x", "root:both", "root:eve:daily", "root:twice"]);
+        assert_eq!(titles, ["eve:both", "mine", "eve:nobody:x", "root:both", "root:eve:daily", "root:twice"]);
     }
 }

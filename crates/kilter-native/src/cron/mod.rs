@@ -152,9 +152,9 @@ impl CronProvider {
     /// Returns the path of the crontab of a user, or of their directory.
     fn path(&self, name: &str, should: &Attributes) -> String {
         let directory = self.spool().directory();
-        // A name that only looks like `USER:NAME` may be in any crontab.
-        let user = user_of(should).filter(|user| !user.contains('/'));
-        let path = user.filter(|_| prefix(name).is_none()).map_or(directory.clone(), |user| directory.join(user));
+        // The crontab of an entry without a user is not known.
+        let user = declared_entry(name, user_of(should)).0.filter(|user| !user.contains('/'));
+        let path = user.map_or(directory.clone(), |user| directory.join(user));
         path.to_string_lossy().into_owned()
     }
 }
@@ -176,7 +176,7 @@ impl Provider for CronProvider {
         let unreadable = |name: &EcoString, why| State { unreadable: Some(why), ..State::absent(name.clone()) };
         match query {
             Query::All => {
-                let titles = tabs.titles(&self.accounts, cx).map_err(ProviderError::new)?;
+                let titles = tabs.titles();
                 let found = |(title, user): &(EcoString, EcoString)| {
                     let name = title.strip_prefix(&**user).and_then(|rest| rest.strip_prefix(':')).unwrap_or(title);
                     state(&tabs, title, user, name).or_else(|| state(&tabs, title, user, title))

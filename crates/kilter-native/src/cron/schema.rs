@@ -28,8 +28,9 @@ The comment above an entry has its name, `# Puppet Name: backup`. Puppet writes 
 the entries of the other. kilter keeps all other lines byte for byte. It ignores entries without such a comment.
 
 Several users can have entries of the same name. Declare `user`, or put the user before the name: `alice:backup`. \
-Without both, kilter searches all crontabs, and a new entry belongs to the user that kilter runs as. If a name itself \
-begins with the name of a user and a colon, always put its user before it: `root:backup:daily`.
+Without both, kilter searches all crontabs, and a new entry belongs to the user that kilter runs as. kilter refuses a \
+new entry of a user that does not exist. If a name itself contains a colon, always put its user before it: \
+`root:backup:daily`.
 
 kilter reads each crontab once, and changes it once for all entries, by crontab(1). It does not manage `/etc/crontab` \
 and `/etc/cron.d`: use [`file`](file.md) or [`line`](line.md). It does not read a crontab of more than 1 MiB.

@@ -189,6 +189,19 @@ fn name_that_begins_with_a_user_is_written_with_its_own_user() {
 }
 
 #[test]
+fn title_of_a_missing_user_is_refused_and_never_an_entry_of_root() {
+    let bench = CronBench::new();
+    let daily = should(&[("command", "x"), ("special", "daily")]);
+    assert_eq!(bench.check("nosuch:x", &daily).unwrap()[0].attribute, "ensure");
+    let failure = bench.set(&[("nosuch:x", &daily)]).remove(0).failure.unwrap();
+    assert_eq!(failure, "there is no user nosuch: declare `user[nosuch]`, or another user");
+    assert!(bench.crontab.calls.lock().unwrap().is_empty());
+    bench.converges("nosuch:x", &should(&[("command", "x"), ("user", "root")]));
+    let why = bench.check("nosuch:x", &daily).unwrap_err().to_string();
+    assert!(why.contains("is written root:nosuch:x"), "{why}");
+}
+
+#[test]
 fn large_crontab_of_a_user_affects_only_that_user() {
     let bench = CronBench::new();
     bench.write("eve", &"#\n".repeat(1 << 20));
@@ -230,6 +243,7 @@ fn preview_predicts_missing_users_and_commands() {
     };
     assert_eq!(preview("a", &should(&[("command", "x"), ("user", "eve")])), None);
     assert!(preview("a", &should(&[("command", "x"), ("user", "nosuch")])).unwrap().contains("no user nosuch"));
+    assert!(preview("nosuch:a", &should(&[("command", "x")])).unwrap().contains("no user nosuch"));
     assert!(preview("a", &should(&[("user", "eve")])).unwrap().contains("needs a `command`"));
     assert_eq!(preview("a", &absent("nosuch")), None);
     assert_eq!(bench.crontab.calls.lock().unwrap().len(), 0);
@@ -244,5 +258,5 @@ fn crontab_of_a_known_user_is_watched_alone() {
     };
     assert_eq!(watched("a", &should(&[("user", "eve")])), (bench.path("eve"), Scope::This));
     assert_eq!(watched("a", &Attributes::new()).1, Scope::Entries);
-    assert_eq!(watched("eve:a", &Attributes::new()).1, Scope::Entries);
+    assert_eq!(watched("eve:a", &Attributes::new()), (bench.path("eve"), Scope::This));
 }

@@ -130,7 +130,7 @@ impl SshAuthorizedKeyProvider {
         let none = Attributes::new();
         let located = self.located(cx, files, title, should.unwrap_or(&none))?;
         let Some((user, place)) = located.places.first().map(|(user, place)| ((*user).clone(), *place)) else {
-            let user = located.title.coming_user();
+            let user = located.title.user.as_deref();
             let unknown = user.and_then(|user| self.left_keys(cx, title, user)).into_iter().collect();
             return Ok(State { name: title.clone(), attributes: removal(), unknown, ..State::default() });
         };
@@ -200,13 +200,13 @@ impl SshAuthorizedKeyProvider {
         if !change.is.exists {
             merged(title.name, None, should)?;
         }
-        let user = title.coming_user();
+        let user = title.user.as_deref();
         let preview_context = cx.preview_context();
         let may_come = |user| preview_context.account(change.name, "user", user) != Forecast::Unchanged;
         match user {
             Some(user) if may_come(user) || preview_context.may_change_before(change.name) => Ok(()),
-            Some(user) if title.user.is_some() && self.user(cx, user)?.is_none() => Err(no_user(user)),
-            _ if title.user.is_none() && !change.is.exists => Err("a new key needs `user`, `type` and `key`".into()),
+            Some(user) if self.user(cx, user)?.is_none() => Err(no_user(user)),
+            None if !change.is.exists => Err("a new key needs `user`, `type` and `key`".into()),
             _ => Ok(()),
         }
     }
@@ -247,7 +247,7 @@ impl Provider for SshAuthorizedKeyProvider {
         let mut files = self.read_all(cx, level).map_err(ProviderError::new)?;
         match query {
             Query::All => {
-                let titles = files.titles(&self.accounts, cx).map_err(ProviderError::new)?;
+                let titles = files.titles();
                 let mut states = Vec::with_capacity(titles.len());
                 for (title, user) in titles {
                     // The removal of a name applies to all keys with this name, so that several of them are one

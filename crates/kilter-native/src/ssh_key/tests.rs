@@ -249,6 +249,7 @@ fn refused_change_has_no_effect() {
         ("y", should(&[("type", "ssh-ed25519"), ("key", ONE)]), "a new key needs"),
         ("y\nz", key("eve", TWO), "cannot be the comment"),
         ("y", key("nosuch", TWO), "there is no user nosuch"),
+        ("nosuch:y", should(&[("type", "ssh-ed25519"), ("key", TWO)]), "there is no user nosuch"),
         ("y", key("lost", TWO), "home/lost"),
     ] {
         let failed = bench.set(name, &declared).failure.unwrap_or_default();
@@ -297,7 +298,7 @@ fn preview_predicts_missing_users_and_attributes() {
     let declared = should(&[("type", "ssh-ed25519"), ("key", ONE)]);
     let change = Change::new(&name, &is, Some(&declared), &[]);
     let failed = bench.provider.set(&Context::empty(), &[change], Mode::Preview).remove(0).failure;
-    assert!(failed.unwrap().contains("a new key needs"));
+    assert!(failed.unwrap().contains("there is no user nosuch"));
 }
 
 /// An earlier resource of the plan creates the user `new`.

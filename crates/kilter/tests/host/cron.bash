@@ -66,6 +66,7 @@ refuses "NAME=value" cron backup environment=evil
 refuses "crontab of kiltercron" cron backup "command=$(printf 'x%.0s' {1..2000})"
 refuses "a new entry needs" cron nothing user=kiltercron
 refuses "there is no user nosuch" cron lost user=nosuch command=/bin/true
+refuses "there is no user nosuch" cron nosuch:lost command=/bin/true
 same "it is as it was" "$(tab)" "$before"
 
 # Several entries in one call: a failure affects only its entry.

@@ -32,6 +32,12 @@ pub trait PreviewContext: Sync {
         false
     }
 
+    /// Calls `add` with the name of each resource of a type that the automatic edges of declared resources put first.
+    /// The resource itself may be undeclared. Skips declared resources that are absent: they need nothing.
+    fn required(&self, type_name: &str, add: &mut dyn FnMut(&str)) {
+        let _ = (type_name, add);
+    }
+
     /// Returns the same attributes if the run brings the resource to that state: it is no noop resource, and its
     /// policy is `repair`.
     fn enforced(&self, type_name: &str, name: &str) -> Option<&Attributes> {

@@ -1,7 +1,7 @@
 //! Edges of a catalog: written, by outputs, and automatic.
 
 use kilter_engine::{Edge, Origin, Reason, ResourceId};
-use kilter_model::{Catalog, RelationKind, Resource, TypeSchema};
+use kilter_model::{Attributes, Catalog, RelationKind, Resource, TypeSchema};
 use kilter_provider::{AutoEdge, Direction, Match, Registry};
 
 use crate::lookup::Lookup;
@@ -154,8 +154,12 @@ fn unsuitable(
 
 /// Returns true if a resource is declared absent.
 fn is_to_go(catalog: &Catalog, vertex: ResourceId) -> bool {
+    is_declared_absent(&catalog.resources[vertex.slot()].attributes)
+}
+
+/// Returns true if a declaration removes its resource.
+pub(crate) fn is_declared_absent(should: &Attributes) -> bool {
     // mold's types use `exists` instead of `ensure`.
-    let should = &catalog.resources[vertex.slot()].attributes;
     should.text("ensure") == Some("absent") || should.get_bool("exists") == Some(false)
 }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kilter_engine::{Disposition, Graph, Origin, Reason, ResourceId};
 use kilter_model::{Attributes, Because, Meta, RelationKind, Resource};
-use kilter_provider::{Account, Forecast, PathState, SideEffects};
+use kilter_provider::{Account, Direction, Forecast, Match, PathState, SideEffects};
 
+use crate::edges::is_declared_absent;
 use crate::options::Mode;
 use crate::predict::PredictedWorld;
 use crate::prepare::Prepared;
@@ -265,6 +266,27 @@ impl kilter_provider::PreviewContext for CallPreviewContext {
             let reference = &resource.reference;
             reference.type_name == type_name && is_meant(reference.title.as_str(), &resource.attributes)
         })
+    }
+
+    fn required(&self, type_name: &str, add: &mut dyn FnMut(&str)) {
+        let prepared = self.prepared();
+        for vertex in prepared.graph.vertices() {
+            let (resource, provider) = (prepared.resource(vertex), prepared.provider(vertex));
+            if is_declared_absent(&resource.attributes) {
+                continue;
+            }
+            provider.capabilities().relations().auto_edges(&resource.name, &resource.attributes, &mut |edge| {
+                let is_one = matches!(edge.by, Match::Name | Match::Number | Match::Member);
+                if edge.type_name == type_name && is_one && edge.direction != Direction::After {
+                    add(edge.name);
+                }
+            });
+            provider.schema().auto_relations(&resource.attributes, &resource.name, &mut |kind, of, title| {
+                if of.as_str() == type_name && matches!(kind, RelationKind::Require | RelationKind::Subscribe) {
+                    add(title);
+                }
+            });
+        }
     }
 
     fn enforced(&self, type_name: &str, name: &str) -> Option<&Attributes> {

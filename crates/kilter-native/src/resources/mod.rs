@@ -42,7 +42,7 @@ pub(crate) struct PurgedProviders {
 /// Resources that belong to the system.
 struct SystemLimits {
     accounts: PurgeLimits,
-    /// Packages that stay.
+    /// Packages that stay. Names and numbers of users and groups that declared resources need.
     needed: FxHashSet<EcoString>,
     /// Services of the administrator, which may go.
     units: Vec<LocalUnit>,
@@ -127,6 +127,7 @@ impl ResourcesProvider {
             }
             "service" => limits.units = local_units::find(&self.system),
             "ssh_authorized_key" => limits.has_root_key = declares_root_key(cx),
+            "user" | "group" => limits.needed = needed_accounts(cx, type_name),
             _ => {}
         }
         let mut strays = Vec::new();
@@ -158,12 +159,17 @@ impl ResourcesProvider {
         let is_within = |number: Option<i64>, (least, most): (i64, i64)| {
             number.is_some_and(|number| (least..=most).contains(&number))
         };
+        let is_needed = |number: Option<i64>| {
+            limits.needed.contains(&state.name)
+                || number.is_some_and(|number| limits.needed.contains(&*eco_format!("{number}")))
+        };
         Ok(match type_name {
             "user" => {
                 let uid = number("uid");
                 let kept = should.get("unless_uid").map(Value::as_list).unwrap_or_default();
                 let largest = should.get("unless_system_user").and_then(Value::as_integer);
                 is_within(uid, limits.accounts.users)
+                    && !is_needed(uid)
                     && !kept.iter().any(|kept| kept.as_integer() == uid)
                     && largest.is_none_or(|largest| uid > Some(largest))
                     && uid != Some(i64::from(rustix::process::getuid().as_raw()))
@@ -171,6 +177,7 @@ impl ResourcesProvider {
             "group" => {
                 let gid = number("gid");
                 is_within(gid, limits.accounts.groups)
+                    && !is_needed(gid)
                     && !self.accounts.users()?.rows.iter().any(|user| Some(i64::from(user.gid)) == gid)
             }
             "host" => state.attributes.text("ip").is_some_and(|ip| !is_local(ip)),
@@ -200,10 +207,14 @@ impl ResourcesProvider {
             return Ok(None);
         }
         let (limits, groups) = (PurgeLimits::of(&self.system), self.accounts.groups()?);
+        let needed = needed_accounts(cx, "group");
         let is_held = |gid: u32| {
             let name = groups.find_gid(gid).map(|group| &group.name);
             let is_own = (limits.groups.0..=limits.groups.1).contains(&i64::from(gid));
-            name.is_some_and(|name| is_own && cx.preview_context().declared("group", name).is_none())
+            let is_needed = |name: &EcoString| needed.contains(name) || needed.contains(&*eco_format!("{gid}"));
+            name.is_some_and(|name| {
+                is_own && !is_needed(name) && cx.preview_context().declared("group", name).is_none()
+            })
         };
         let users = self.accounts.users()?;
         Ok(users.rows.iter().filter(|user| is_held(user.gid)).find_map(|user| {
@@ -268,6 +279,15 @@ const TOOLS: &str = "cron:cron cron:cronie cron:bcron cron:systemd-cron vcsrepo:
 fn is_tool(cx: &Context<'_>, package: &str) -> bool {
     let mut tools = TOOLS.split_ascii_whitespace().filter_map(|tool| tool.split_once(':'));
     tools.any(|(type_name, tool)| tool == package && cx.preview_context().declares(type_name, &|_, _| true))
+}
+
+/// Returns the names and numbers of users or groups that declared resources need.
+fn needed_accounts(cx: &Context<'_>, type_name: &str) -> FxHashSet<EcoString> {
+    let mut needed = FxHashSet::default();
+    cx.preview_context().required(type_name, &mut |name| {
+        needed.insert(name.into());
+    });
+    needed
 }
 
 /// Returns true if a resource is declared and not absent.

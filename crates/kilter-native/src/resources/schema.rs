@@ -34,8 +34,10 @@ removes at once a package or another resource that a user adds by hand.
 kilter never removes what belongs to the system:
 
 - `user`: users outside of the range for people in `/etc/login.defs` (`UID_MIN` to `UID_MAX`), and the user of \
-kilter. Home directories stay. The program `userdel` refuses to remove a user who is logged in.
-- `group`: groups outside of `GID_MIN` to `GID_MAX`, and primary groups of existing users.
+kilter. Also users that a declared resource refers to by an automatic edge, such as the `owner` of a file or the \
+`user` of a timer. Home directories stay. The program `userdel` refuses to remove a user who is logged in.
+- `group`: groups outside of `GID_MIN` to `GID_MAX`, primary groups of existing users, and groups that a declared \
+resource refers to by an automatic edge.
 - `host`: loopback and multicast addresses, such as those of `localhost` and of the machine itself.
 - `cron`: entries without a name, and `/etc/crontab` and `/etc/cron.d`.
 - `ssh_authorized_key`: keys without a comment, and keys of users outside of the range for people. kilter removes keys \

@@ -24,6 +24,11 @@ impl PreviewContext for Declared {
     fn declares(&self, type_name: &str, is_meant: &dyn Fn(&str, &Attributes) -> bool) -> bool {
         self.0.iter().any(|(of, name, should)| *of == type_name && is_meant(name, should))
     }
+
+    fn required(&self, type_name: &str, add: &mut dyn FnMut(&str)) {
+        let attribute = if type_name == "user" { "owner" } else { "group" };
+        self.0.iter().filter_map(|(_, _, should)| should.text(attribute)).for_each(add);
+    }
 }
 
 struct PurgeBench {
@@ -102,6 +107,15 @@ fn groups_of_existing_users_stay() {
     assert_eq!(bench.strays("group", &[]), ["group[bob]", "group[team]"]);
     assert_eq!(bench.set("group", Mode::Apply), Outcome::done());
     assert_eq!(bench.fake.argvs(), ["groupdel -- bob", "groupdel -- team"]);
+}
+
+#[test]
+fn accounts_that_a_declared_resource_needs_stay() {
+    let mut bench = PurgeBench::new(&[]);
+    bench.declared.0.push(("file", "/a", Attributes::from_iter([("owner", "alice"), ("group", "1100")])));
+    assert_eq!((bench.strays("user", &[]), bench.strays("group", &[])), (vec!["user[bob]".to_owned()], Vec::new()));
+    bench.declared.0.push(("file", "/b", Attributes::from_iter([("owner", "1001")])));
+    assert_eq!(bench.strays("user", &[]), [""; 0]);
 }
 
 #[test]

@@ -9,7 +9,8 @@ fn undeclared_accounts_and_entries_are_removed() {
     sandboxed("purge::undeclared_accounts_and_entries_are_removed", || {
         let host = host_with_kilter("purge");
         host.bash(
-            "useradd -m kept; useradd stray; groupadd team; useradd -r system
+            "useradd -m kept; useradd stray; groupadd team; useradd -r system; useradd listed; groupadd shared
+            for user in timed owner jobber runner logger; do useradd $user; done
             echo '10.0.0.9 stray.example.org' >>/etc/hosts
             printf '# Puppet Name: job\\n1 1 * * * true\\n2 2 * * * mine\\n' | crontab -u kept -
             cat >/srv/purge.yaml <<'END'
@@ -19,6 +20,16 @@ resources:
   resources[group]: {purge: true}
   resources[host]: {purge: true}
   resources[cron]: {purge: true}
+  systemd_timer[job]: {command: 'sleep 1', on_calendar: daily, user: timed}
+  file[/srv/data]: {ensure: directory, owner: owner, group: shared, acl: {managed: ['user:listed:r']}}
+  file[/srv/gone]: {ensure: absent, owner: stray}
+  cron[jobber:daily]: {command: 'true', special: daily}
+  exec[true]: {user: runner, creates: /etc/passwd}
+  ssh_authorized_key[logger:me]:
+    type: ssh-ed25519
+    key: AAAAC3NzaC1lZDI1NTE5AAAAIBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB
+    require: file[/home/logger]
+  file[/home/logger]: {ensure: directory, owner: logger}
 END",
         );
         let before = host.bash("getent passwd | wc -l; getent group | wc -l");
@@ -32,6 +43,7 @@ END",
         assert_eq!(applied.code, 0, "{applied:?}");
         host.bash(
             "! id stray; ! getent group team; id kept; id system; id root; id nobody; getent group nogroup
+            id timed; id owner; id jobber; id runner; id logger; id listed; getent group shared
             grep -q localhost /etc/hosts; ! grep -q stray /etc/hosts
             crontab -l -u kept | grep -q mine; ! crontab -l -u kept | grep -q Puppet",
         );

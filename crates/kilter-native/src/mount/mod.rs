@@ -70,9 +70,23 @@ impl MountProvider {
         tool::run(self.system.runner(), cx, tool, DEADLINE)
     }
 
-    /// Mounts a file system or activates a swap area by its entry.
-    fn mount(&self, cx: &Context<'_>, name: &str, is_swap: bool) -> Result<(), EcoString> {
-        self.run(cx, Invocation::new(if is_swap { "swapon" } else { "mount" }).args(["--", name]))
+    /// Mounts a file system or activates a swap area by its entry. Fails if a file system is not mounted afterwards.
+    fn mount(&self, cx: &Context<'_>, name: &str, is_swap: bool, options: &str) -> Result<(), EcoString> {
+        self.run(cx, Invocation::new(if is_swap { "swapon" } else { "mount" }).args(["--", name]))?;
+        let has = |word: &str| options.split(',').any(|option| option == word);
+        // mount.nfs(8) continues a mount with `bg` in the background.
+        if is_swap || has("bg") || self.is_mounted(name)? {
+            return Ok(());
+        }
+        let hint = if has("nofail") { ": `nofail` hides the failure, such as a missing device" } else { "" };
+        Err(eco_format!("mount ended with exit code 0, but {name} is not mounted{hint}"))
+    }
+
+    /// Returns true if a file system is mounted at a path, or at the target of a link there.
+    fn is_mounted(&self, name: &str) -> Result<bool, EcoString> {
+        let live = self.live()?;
+        let target = || std::fs::canonicalize(self.system.root().join(name.trim_start_matches('/'))).ok();
+        Ok(live.find(name).is_some() || target().is_some_and(|path| live.find(&path.to_string_lossy()).is_some()))
     }
 
     fn unmount(&self, cx: &Context<'_>, name: &str, live: &LiveMount) -> Result<(), EcoString> {
@@ -139,7 +153,7 @@ impl MountProvider {
             Ok(())
         });
         let restored = restored.and_then(|()| self.reload_systemd(cx)).and_then(|()| match (step, previous) {
-            (MountStep::MountAgain, Some(previous)) => self.mount(cx, name, previous.is_swap()),
+            (MountStep::MountAgain, Some(previous)) => self.mount(cx, name, previous.is_swap(), &previous.options),
             _ => Ok(()),
         });
         match (restored, previous) {
@@ -233,7 +247,7 @@ impl MountProvider {
         }
         for (at, name, step, entry) in later.into_iter().rev() {
             let done = match step {
-                MountStep::Mount | MountStep::MountAgain => self.mount(cx, name, entry.is_swap()),
+                MountStep::Mount | MountStep::MountAgain => self.mount(cx, name, entry.is_swap(), &entry.options),
                 MountStep::Remount => self.remount(cx, name, &entry.options),
                 MountStep::Nothing | MountStep::Unmount => Ok(()),
             };
@@ -356,7 +370,7 @@ impl Refresh for MountProvider {
         let options = should.text("options").unwrap_or("defaults");
         let done = self.live().and_then(|live| match live.find(name) {
             Some(live) if live.fstype == SWAP || should.get_bool("remounts") == Some(false) => {
-                self.unmount(cx, name, live).and_then(|()| self.mount(cx, name, live.fstype == SWAP))
+                self.unmount(cx, name, live).and_then(|()| self.mount(cx, name, live.fstype == SWAP, options))
             }
             Some(_) => self.remount(cx, name, options),
             None => Ok(()),

@@ -32,7 +32,9 @@ it has written one. If only the options of a mounted file system change, kilter 
 another device or type, it unmounts and mounts again. It also remounts if a declared flag is not in effect: `ro`, \
 `rw`, `nosuid`, `nodev`, `noexec` or an opposite of these. It never unmounts a busy file system by force. If a \
 mount fails, kilter removes the new line or restores the previous one, because an entry that cannot be mounted can \
-stop the next boot. A list has the entries of `/etc/fstab`; other mounts are read by name.
+stop the next boot. A mount also fails if mount(8) succeeds without a mounted file system, as with `nofail` and a \
+missing device. For a device that may be missing, declare `ensure: defined`. A list has the entries of `/etc/fstab`; \
+other mounts are read by name.
 
 Every user can read `/etc/fstab`, and the options of a remount while mount(8) runs: name a file with the password \
 (`credentials=` of cifs) instead of the password.

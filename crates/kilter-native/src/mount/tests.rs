@@ -9,8 +9,8 @@ use super::*;
 use crate::accounts::Runner;
 
 /// Runs `mount`, `umount`, `swapon` and `swapoff` on the files below a directory. A name that contains `busy` fails,
-/// and so does the mount of the device `broken`. While a name that contains `raced` is unmounted, another program adds
-/// a line to fstab.
+/// and so does the mount of the device `broken`. The mount of the device `missing` succeeds without an effect. While a
+/// name that contains `raced` is unmounted, another program adds a line to fstab.
 struct FakeKernel {
     root: PathBuf,
     calls: Mutex<Vec<String>>,
@@ -37,10 +37,14 @@ impl Runner for FakeKernel {
         self.calls.lock().unwrap().push(argv.join(" "));
         let name = argv[argv.len() - 1];
         let table = || FstabTable::parse(&std::fs::read(self.root.join("etc/fstab")).unwrap());
-        let is_broken = || argv[0] == "mount" && table().find(name).is_some_and(|entry| entry.device == "broken");
-        if name.contains("busy") || is_broken() {
+        let mounts =
+            |device: &str| argv[0] == "mount" && table().find(name).is_some_and(|entry| entry.device == device);
+        if name.contains("busy") || mounts("broken") {
             let stderr = Captured { bytes: b"target is busy.".to_vec(), dropped: 0 };
             return Ok(Output { stderr, ..Output::of(Status::Code(32)) });
+        }
+        if mounts("missing") {
+            return Ok(Output::of(Status::Code(0)));
         }
         if name.contains("raced") && argv[0] == "umount" {
             let path = self.root.join("etc/fstab");
@@ -309,6 +313,28 @@ fn failed_mount_leaves_no_new_line_and_restores_a_changed_one() {
     assert_eq!(bench.fstab(), format!("{fstab}\n"));
     let failure = bench.set("/busy", &[("ensure", "mounted")]).failure.unwrap();
     assert!(failure.starts_with("mount failed"), "{failure}");
+}
+
+#[test]
+fn mount_without_an_effect_is_a_failed_mount() {
+    let bench = MountBench::new(FSTAB);
+    let missing = |options| [("ensure", "mounted"), ("device", "missing"), ("fstype", "ext4"), ("options", options)];
+    let failure = bench.set("/data", &missing("nofail")).failure.unwrap();
+    assert!(failure.starts_with("kilter removed the new line from "), "{failure}");
+    let why = "because mount ended with exit code 0, but /data is not mounted: `nofail` hides the failure";
+    assert!(failure.contains(why), "{failure}");
+    assert_eq!(bench.fstab(), FSTAB);
+    assert_eq!(bench.set("/data", &missing("bg")), Outcome::done());
+}
+
+#[test]
+fn mount_point_may_be_a_link() {
+    let bench = MountBench::new(FSTAB);
+    let target = bench.root.path().join("data");
+    std::os::unix::fs::symlink(&target, bench.root.path().join("link")).unwrap();
+    let mounted = format!("{ROOT}9 1 0:1 / {} rw - ext4 /dev/vdb rw\n", target.display());
+    std::fs::write(bench.root.path().join("proc/self/mountinfo"), mounted).unwrap();
+    assert_eq!((bench.provider.is_mounted("/link"), bench.provider.is_mounted("/raced")), (Ok(true), Ok(false)));
 }
 
 #[test]

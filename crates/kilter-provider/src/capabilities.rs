@@ -416,11 +416,25 @@ pub trait Revert {
         RevertTo::Earlier
     }
 
-    /// Returns the declaration that restores the current state `is`.
+    /// Returns the declaration that restores the current state `is`. Not called for [`RevertTo::Values`].
     ///
     /// # Errors
     /// The reason why the state could not be restored. The resource is then not changed.
-    fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString>;
+    fn revert_state(&self, should: &Attributes, is: &State) -> Result<Attributes, EcoString> {
+        let _ = (should, is);
+        Err("the values of its attributes are its state".into())
+    }
+
+    /// Completes the declaration that restores the values of changed attributes ([`RevertTo::Values`]). `is` is the
+    /// state before the change, as the read for `should` reports it. A type needs this method if a declared value
+    /// allows more than itself, such as a minimum of memberships, or if `is` lacks values for the restoration.
+    ///
+    /// # Errors
+    /// The reason why the values could not be restored.
+    fn revert_values(&self, should: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
+        let _ = (should, is, before);
+        Ok(())
+    }
 
     /// Completes the declaration that removes a resource again. `is` is the state before the resource was created.
     ///

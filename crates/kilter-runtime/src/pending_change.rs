@@ -83,6 +83,10 @@ impl<'a> PendingChange<'a> {
                 if exists.is_some_and(|exists| exists.data_type.accepts(&Value::from(false))) {
                     before.set("exists", false);
                 }
+                if let Some(revert) = revert {
+                    let is = &self.found.state;
+                    catch_panic(self.provider, || revert.revert_values(self.should, is, &mut before))??;
+                }
                 match before.len() == parameters {
                     true => Err(eco_format!("the effects of {} are not known", self.resource.reference)),
                     false => Ok(before),

@@ -9,7 +9,7 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, State, Value};
 use kilter_provider::{Context, Declared, Insync, ValidationError};
 
-use crate::value_text::{texts, word};
+use crate::value_text::{sealed_like, texts, word};
 
 /// Returns the members of a group that do not exist yet and that their own resources add to it. The run creates these
 /// users.
@@ -110,6 +110,16 @@ pub(crate) fn without<'a>(should: &'a Attributes, attribute: &str, left: &[EcoSt
     let mut rest = should.clone();
     rest.set(attribute, Value::strings(names));
     Cow::Owned(rest)
+}
+
+/// Makes the declaration that restores memberships exact: the account loses all others. `is` is the state without
+/// memberships that other resources of the run create.
+pub(crate) fn make_exact(before: &mut Attributes, attribute: &str, is: &State, exact: (&str, Value)) {
+    if let (Some(old), Some(names)) = (before.get(attribute), is.attributes.get(attribute)) {
+        let names = sealed_like(old, names.clone());
+        before.set(attribute, names);
+        before.set(exact.0, exact.1);
+    }
 }
 
 fn lists(should: &Attributes, attribute: &str, name: &str) -> bool {
@@ -344,6 +354,38 @@ mod tests {
         assert_eq!(of_number(), None);
         assert_eq!(preview(&groups, alone(), "wheel", &attributes(&[("ensure", "absent".into())])), None);
         assert_eq!(fake.argvs(), [""; 0]);
+    }
+
+    /// Returns the declaration that restores memberships, and the differences that its check finds on another state.
+    fn restored(
+        fake: &Fake,
+        provider: &dyn Provider,
+        name: &str,
+        should: &Attributes,
+        changed: (&str, &str),
+    ) -> (Attributes, usize) {
+        let name = EcoString::from(name);
+        let found = check(provider, &Context::empty(), &[Wanted::new(&name, Some(should))]).remove(0).unwrap();
+        let is = |attribute: &str| Some((attribute.to_owned(), found.state.attributes.get(attribute)?.clone()));
+        let mut before: Attributes = ["groups", "members"].into_iter().filter_map(is).collect();
+        provider.capabilities().revert.unwrap().revert_values(should, &found.state, &mut before).unwrap();
+        fake.write(changed.0, changed.1);
+        let after = check(provider, &Context::empty(), &[Wanted::new(&name, Some(&before))]).remove(0).unwrap();
+        (before, after.differences.len())
+    }
+
+    #[test]
+    fn restoration_of_memberships_declares_exactly_the_earlier_ones() {
+        let fake = Fake::new("adam:x:1000:1000::/:\n", "adm:x:4:adam\nwheel:x:10:\n", "");
+        let (users, groups) = (UserProvider::new(fake.system()), GroupProvider::new(fake.system()));
+        let after = ("group", "adm:x:4:adam\nwheel:x:10:adam\n");
+        let should = attributes(&[("groups", list(&["wheel"]))]);
+        let exact = attributes(&[("groups", list(&["adm"])), ("membership", "inclusive".into())]);
+        assert_eq!(restored(&fake, &users, "adam", &should, after), (exact, 1));
+        fake.write("group", "adm:x:4:adam\nwheel:x:10:\n");
+        let should = attributes(&[("members", list(&["adam"])), ("auth_membership", false.into())]);
+        let exact = attributes(&[("members", list(&[])), ("auth_membership", true.into())]);
+        assert_eq!(restored(&fake, &groups, "wheel", &should, after), (exact, 1));
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub trait PartType: Send + Sync + 'static {
     const PROPERTY: &'static str;
     /// The part in messages, with an article: `a line`.
     const NOUN: &'static str;
+    /// Parameter that keeps the undeclared parts of a value.
+    const MERGE: Option<&'static str> = None;
 
     fn schema() -> &'static TypeSchema;
 
@@ -519,8 +521,23 @@ impl<T: PartType> Revert for PartProvider<T> {
         RevertTo::Values
     }
 
-    fn revert_state(&self, _: &Attributes, _: &State) -> Result<Attributes, EcoString> {
-        Err("the values of its attributes are its state".into())
+    /// Restores the whole value of a mapping that was merged, because its new keys have to go.
+    fn revert_values(&self, should: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
+        let is_merged = |parameter: &&str| should.get_bool(parameter) == Some(true);
+        let Some(parameter) = T::MERGE.filter(is_merged) else { return Ok(()) };
+        let Some(declared) = before.get(T::PROPERTY).cloned() else { return Ok(()) };
+        let mut exact = should.clone();
+        exact.set(parameter, false);
+        let whole = self.check(&Context::empty(), path_of(should), &[&Wanted::new(&is.name, Some(&exact))]).remove(0);
+        if let Some(why) = whole.unreadable {
+            return Err(why);
+        }
+        let value = whole.attributes.get(T::PROPERTY).ok_or("its earlier value cannot be read")?;
+        // A key that the declaration does not name may contain a secret.
+        let is_secret = declared.holds_sensitive() || !declared.is_same(value);
+        before.set(T::PROPERTY, if is_secret { Value::sensitive(value.clone()) } else { value.clone() });
+        before.set(parameter, false);
+        Ok(())
     }
 
     /// Removes a file that the creation made, unless it has other content.

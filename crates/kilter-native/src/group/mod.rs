@@ -8,8 +8,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeSchema, Value};
 use kilter_provider::{
     AutoEdge, Context, Declaration, Declared, Effect, Footprint, Forecast, Insync, Match, Mode, Placement, Predict,
-    Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, SideEffects, ValidationError, Wanted,
-    Watch, WatchSource, redacted_outcome,
+    Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, RevertTo, Scheduling, SideEffects,
+    ValidationError, Wanted, Watch, WatchSource, redacted_outcome,
 };
 
 use crate::accounts::{
@@ -191,7 +191,7 @@ fn state(row: &GroupRow) -> State {
 }
 
 impl Provider for GroupProvider {
-    crate::builtin::describe!("group", "shadow", schema, [read_one, scheduling, relations, predict, watch]);
+    crate::builtin::describe!("group", "shadow", schema, [read_one, scheduling, relations, predict, watch, revert]);
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {
@@ -300,6 +300,21 @@ impl Predict for GroupProvider {
 
     fn side_effects(&self, _: &Attributes) -> SideEffects {
         SideEffects::Own
+    }
+}
+
+impl Revert for GroupProvider {
+    fn revert_to(&self) -> RevertTo {
+        RevertTo::Values
+    }
+
+    fn revert_values(&self, _: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
+        if before.get("members").is_none() {
+            return Ok(());
+        }
+        let whole = self.get_one(&Context::empty(), Wanted::new(&is.name, None)).map_err(|error| error.message)?;
+        membership::make_exact(before, "members", &whole, ("auth_membership", Value::from(true)));
+        Ok(())
     }
 }
 

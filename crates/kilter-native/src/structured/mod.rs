@@ -120,6 +120,7 @@ impl PartType for Structured {
     const NAME: &'static str = "structured";
     const PROPERTY: &'static str = "value";
     const NOUN: &'static str = "a value of a file";
+    const MERGE: Option<&'static str> = Some("merge");
 
     fn is_empty(bytes: &[u8]) -> bool {
         let text: Vec<u8> = bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();

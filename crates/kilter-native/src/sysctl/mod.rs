@@ -12,12 +12,13 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
     AutoEdge, Context, Declaration, Direction, Effect, Footprint, Insync, Level, Match, Mode, POLL, PathState,
-    Placement, Predict, Provider, ProviderError, Query, Redactor, Relations, Scheduling, Scope, SideEffects,
-    ValidationError, Wanted, Watch, WatchSource, redacted_outcome,
+    Placement, Predict, Provider, ProviderError, Query, Redactor, Relations, Revert, RevertTo, Scheduling, Scope,
+    SideEffects, ValidationError, Wanted, Watch, WatchSource, redacted_outcome,
 };
 
 use crate::file::atomic_rewrite::{self, AtomicRewrite, RewriteError};
 use crate::line_table::LineEntry;
+use crate::value_text::sealed_like;
 use boot::{BootValue, BootValues};
 use live::LiveValue;
 use parameter::Parameter;
@@ -65,11 +66,15 @@ impl PlannedValues {
     /// If the name or a value is invalid. Values from other resources have not been validated before.
     fn of(change: &Change<'_>) -> Result<PlannedValues, EcoString> {
         let parameter = Parameter::parse(change.name).ok_or_else(|| not_a_name(change.name))?;
-        let Some(should) = change.should.filter(|should| !is_absent(should)) else {
+        let Some(should) = change.should else {
             return Ok(PlannedValues { parameter, live: None, boot: BootChange::Remove });
         };
         if let Some(problem) = problems(should).into_iter().next() {
             return Err(problem.to_string().into());
+        }
+        if is_absent(should) {
+            let live = should.get("live").and_then(parameter::declared);
+            return Ok(PlannedValues { parameter, live, boot: BootChange::Remove });
         }
         let (live, kept) = (wanted(should, "live"), wanted(should, "kept"));
         let is_kept = || change.is.attributes.get_bool("exists") == Some(true);
@@ -235,7 +240,7 @@ impl SysctlProvider {
 }
 
 impl Provider for SysctlProvider {
-    crate::builtin::describe!("sysctl", "sysctl", schema, [scheduling, relations, predict, watch]);
+    crate::builtin::describe!("sysctl", "sysctl", schema, [scheduling, relations, predict, watch, revert]);
 
     fn get(&self, _: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         let boot = self.boot_values();
@@ -310,8 +315,8 @@ impl Provider for SysctlProvider {
 
     fn insync(&self, _: &Context<'_>, attribute: &str, is: &State, should: &Attributes) -> Insync {
         match attribute {
-            "exists" => Insync::Default,
-            // If the value for the next boot is to be removed, other attributes do not matter.
+            "exists" | "live" => Insync::Default,
+            // If the value for the next boot is to be removed, `value` and `kept` do not matter.
             _ if is_absent(should) => Insync::Same,
             "value" if is.attributes.get("value").is_none() => {
                 let found = |attribute: &str| is.attributes.text(attribute).unwrap_or("(none)");
@@ -336,7 +341,7 @@ impl Scheduling for SysctlProvider {
 
 /// Returns true if the declaration manages a live value.
 fn is_live(should: &Attributes) -> bool {
-    !is_absent(should) && (should.get("value").is_some() || should.get("live").is_some())
+    should.get("live").is_some() || !is_absent(should) && should.get("value").is_some()
 }
 
 /// Returns true if the declaration manages a value for the next boot.
@@ -378,6 +383,31 @@ impl Predict for SysctlProvider {
         if let Some(path) = live_path(name).filter(|_| is_live(should)) {
             say(Footprint::Writes { path: &path, is_whole: false });
         }
+    }
+}
+
+impl Revert for SysctlProvider {
+    fn revert_to(&self) -> RevertTo {
+        RevertTo::Values
+    }
+
+    /// Restores each value on its own: `value` is read only if both values are equal.
+    fn revert_values(&self, should: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
+        *before = Attributes::with_capacity(2);
+        let old = |attribute: &str| {
+            let declared = should.get(attribute).or_else(|| should.get("value"));
+            let value = is.attributes.get(attribute)?.clone();
+            Some(declared.map_or(value.clone(), |declared| sealed_like(declared, value)))
+        };
+        if let Some(live) = old("live").filter(|_| is_live(should)) {
+            before.push("live", live);
+        }
+        match old("kept") {
+            _ if !is_kept(should) => {}
+            Some(kept) => before.push("kept", kept),
+            None => before.push("exists", false),
+        }
+        Ok(())
     }
 }
 

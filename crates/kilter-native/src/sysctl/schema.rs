@@ -21,7 +21,7 @@ resources:
 
 `value` sets both values, `live` and `kept` set one of them. kilter sets the live value first: it does not keep a \
 value that the kernel refuses. The resource exists if the file has a value for the parameter. `exists: false` removes \
-the value from the file; the live value stays.
+the value from the file; the live value stays, unless `live` is declared too.
 
 A name is written with dots or with slashes, as for sysctl(8). In the form with dots, a slash stands for a dot within \
 a component: `net.ipv4.conf.eth0/7.log_martians` is `net/ipv4/conf/eth0.7/log_martians`. The amount of white space in \

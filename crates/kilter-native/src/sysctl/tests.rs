@@ -222,3 +222,28 @@ fn later_file_with_another_value_is_reported() {
     };
     assert_eq!(*lines.0.lock().unwrap(), [said("/run/sysctl.d/zzz.conf", "2"), said("/etc/sysctl.conf", "0")]);
 }
+
+#[test]
+fn restoration_sets_both_earlier_values() {
+    let name = "net.ipv4.ip_forward";
+    let no_line = |live: &str| Attributes::from_iter([("live", Value::from(live)), ("exists", Value::from(false))]);
+    for (declared, line, restored) in [
+        (should(&[("value", "1")]), None, no_line("0")),
+        (should(&[("value", "1")]), Some("5"), should(&[("live", "0"), ("kept", "5")])),
+        (should(&[("live", "1")]), None, should(&[("live", "0")])),
+        (should(&[("kept", "1")]), None, gone()),
+        (gone(), Some("5"), should(&[("kept", "5")])),
+    ] {
+        let bench = SysctlBench::new();
+        if let Some(line) = line {
+            bench.write("etc/sysctl.d/zz-kilter.conf", &format!("{name} = {line}\n"));
+        }
+        let (earlier, is) = ((bench.live(), bench.file()), bench.get(name));
+        let mut before = Attributes::new();
+        bench.provider.revert_values(&declared, &is, &mut before).unwrap();
+        assert_eq!(before, restored, "{declared:?}");
+        bench.converges(name, &declared);
+        bench.converges(name, &before);
+        assert_eq!((bench.live(), bench.file()), earlier, "{declared:?}");
+    }
+}

@@ -12,8 +12,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
     Account, AutoEdge, Context, Declaration, Declared, Direction, Effect, Footprint, Forecast, Insync, Match, Mode,
-    PathState, Placement, Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling,
-    SideEffects, ValidationError, Wanted, Watch, WatchSource, redacted_outcome,
+    PathState, Placement, Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, RevertTo,
+    Scheduling, SideEffects, ValidationError, Wanted, Watch, WatchSource, redacted_outcome,
 };
 
 use crate::accounts::{
@@ -231,7 +231,12 @@ fn bare(home: Option<&Value>) -> Option<&str> {
 }
 
 impl Provider for UserProvider {
-    crate::builtin::describe!("user", "shadow", schema::schema, [read_one, scheduling, relations, predict, watch]);
+    crate::builtin::describe!(
+        "user",
+        "shadow",
+        schema::schema,
+        [read_one, scheduling, relations, predict, watch, revert]
+    );
 
     fn get(&self, cx: &Context<'_>, query: Query<'_>) -> Result<Vec<State>, ProviderError> {
         match query {
@@ -384,6 +389,21 @@ impl Predict for UserProvider {
 
     fn side_effects(&self, should: &Attributes) -> SideEffects {
         if should.get_bool("managehome") == Some(true) { SideEffects::Anything } else { SideEffects::Own }
+    }
+}
+
+impl Revert for UserProvider {
+    fn revert_to(&self) -> RevertTo {
+        RevertTo::Values
+    }
+
+    fn revert_values(&self, _: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
+        if before.get("groups").is_none() {
+            return Ok(());
+        }
+        let whole = self.get_one(&Context::empty(), Wanted::new(&is.name, None)).map_err(|error| error.message)?;
+        membership::make_exact(before, "groups", &whole, ("membership", Value::from("inclusive")));
+        Ok(())
     }
 }
 

@@ -440,3 +440,46 @@ fn invalid_values_are_refused_with_a_remedy() {
     }
     assert_eq!(problems("/srv/x/", &[("source", "/srv/y".into()), ("ensure", "latest".into())]), "");
 }
+
+impl VcsrepoBench {
+    /// Returns the declaration that restores the checkout after a change.
+    fn before(&self, should: &Attributes) -> Result<Attributes, EcoString> {
+        let found = self.found(should, false)?;
+        let mut before = Attributes::from_iter([("ensure", found.state.attributes.get("ensure").unwrap().clone())]);
+        self.provider.revert_values(should, &found.state, &mut before).map(|()| before)
+    }
+}
+
+#[test]
+fn removed_checkout_is_restored_at_its_commit() {
+    let bench = VcsrepoBench::new();
+    bench.converge(&bench.should(&[]));
+    let (head, absent) = (bench.head(), Attributes::from_iter([("ensure", "absent")]));
+    let before = bench.before(&absent).unwrap();
+    assert_eq!(before, bench.should(&[("revision", head.as_str().into())]));
+    bench.converge(&absent);
+    commit(&bench.source(), "c", "three");
+    bench.converge(&before);
+    assert_eq!(bench.head(), head);
+    let forced = Attributes::from_iter([("ensure", Value::from("absent")), ("force", Value::from(true))]);
+    fs::write(bench.path().join("a"), "edited").unwrap();
+    assert_eq!(bench.before(&forced).unwrap_err(), "its changed files are not saved");
+    git(&bench.path(), &["checkout", "-q", "."]);
+    git(&bench.path(), &["remote", "remove", "origin"]);
+    assert_eq!(bench.before(&forced).unwrap_err(), "it has no source, and its commits are not saved");
+}
+
+#[test]
+fn moved_branch_is_restored_at_its_commit() {
+    let bench = VcsrepoBench::new();
+    let latest = bench.should(&[("ensure", "latest".into()), ("revision", "main".into())]);
+    bench.converge(&latest);
+    let head = bench.head();
+    commit(&bench.source(), "c", "three");
+    let mut before = bench.before(&latest).unwrap();
+    assert_eq!(before, Attributes::from_iter([("ensure", "present"), ("revision", &*head)]));
+    bench.converge(&latest);
+    before.set("source", latest.get("source").unwrap().clone());
+    bench.converge(&before);
+    assert_eq!(bench.head(), head);
+}

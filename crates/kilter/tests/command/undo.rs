@@ -75,6 +75,25 @@ fn undo_last_undoes_the_newest_run_that_changed_resources() {
 }
 
 #[test]
+fn merged_mapping_is_restored_without_the_keys_of_the_merge() {
+    let place = Place::new();
+    let earlier = "{\n  \"o\": {\n    \"a\": 1,\n    \"b\": 9\n  }\n}\n";
+    place.file("o.json", earlier);
+    let resource = "  structured[m]: { path: DIR/o.json, key: o, value: { b: 2, c: 3 }, merge: true }\n";
+    assert_eq!(place.run(&["apply", &manifest(&place, resource)]).code, 0);
+    assert!(content(&place.path().join("o.json")).contains("\"c\": 3"));
+    let ended = place.run(&["undo", "last"]);
+    assert!(ended.code == 0 && ended.stdout.contains("1 changed"), "{ended:?}");
+    assert_eq!(content(&place.path().join("o.json")), earlier);
+    // `reverse` restores the same.
+    let reversed = resource.replace("merge: true", "merge: true, meta: { reverse: true }");
+    assert_eq!(place.run(&["apply", &manifest(&place, &reversed)]).code, 0);
+    assert!(content(&place.path().join("o.json")).contains("\"c\": 3"));
+    let ended = place.run(&["apply", &manifest(&place, "  file[DIR/x]: { content: x }\n")]);
+    assert_eq!((ended.code, content(&place.path().join("o.json")).as_str()), (0, earlier), "{ended:?}");
+}
+
+#[test]
 fn changes_that_cannot_be_undone_are_named_before_anything_is_done() {
     let place = Place::new();
     let site = manifest(

@@ -73,3 +73,29 @@ fn damaged_checkout_is_repaired_by_run() {
     let (code, _, err) = running.end();
     assert_eq!(code, Some(143), "{err}");
 }
+
+#[test]
+fn removed_and_updated_checkouts_are_undone_to_their_commit() {
+    let place = with_source();
+    commit(&place, "old");
+    let (site, declared) =
+        (place.path().join("site"), CHECKOUT.replace("  file[DIR/site/local]: {content: \"below\\n\"}\n", ""));
+    assert_eq!(place.run(&["apply", &manifest(&place, &declared)]).code, 0);
+    commit(&place, "new");
+    assert_eq!(place.run(&["apply", &manifest(&place, &declared)]).code, 0);
+    assert!(site.join("new").exists());
+    let ended = place.run(&["undo", "last"]);
+    assert!(ended.code == 0 && site.join("old").exists() && !site.join("new").exists(), "{ended:?}");
+    let removal = "resources:\n  vcsrepo[DIR/site]: {ensure: absent}\n";
+    assert_eq!(place.run(&["apply", &manifest(&place, removal)]).code, 0);
+    assert!(!site.exists());
+    let ended = place.run(&["undo", "last"]);
+    assert!(ended.code == 0 && site.join("old").exists() && !site.join("new").exists(), "{ended:?}");
+    // A checkout without a source cannot be restored.
+    git(&site, &["remote", "remove", "origin"]);
+    let removal = "resources:\n  vcsrepo[DIR/site]: {ensure: absent, force: true}\n";
+    assert_eq!(place.run(&["apply", &manifest(&place, removal)]).code, 0);
+    let refused = place.run(&["undo", "last"]);
+    let why = "it has no source, and its commits are not saved";
+    assert!(refused.code == 1 && format!("{}{}", refused.stdout, refused.stderr).contains(why), "{refused:?}");
+}

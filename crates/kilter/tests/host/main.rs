@@ -18,6 +18,7 @@ mod run0;
 mod secrets;
 mod service;
 mod timers;
+mod undo;
 mod units;
 mod who;
 

@@ -3,6 +3,7 @@
 mod changes;
 pub(crate) mod time;
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use kilter_history::{EventKind, History, HistoryError, HistoryEvent, RunId, RunRecord, Selection};
@@ -103,12 +104,28 @@ pub(crate) fn last_changing_run(history: &History) -> Result<Option<RunRecord>, 
     let mut result = Ok(None);
     let mut find = |run: RunRecord| {
         let mut has_changed = false;
+        // Changes whose result is not recorded: kilter was killed.
+        let mut pending = HashSet::new();
         let mut look = |event: HistoryEvent| {
-            has_changed = event.kind == EventKind::Before;
+            match (event.kind, event.resource) {
+                (EventKind::Before, resource) => {
+                    let created = event.body["created"].as_array().into_iter().flatten();
+                    let created = created.filter_map(|one| Some((one[0].as_str()?.into(), one[1].as_str()?.into())));
+                    pending.extend(created.chain(resource));
+                }
+                (EventKind::Outcome, Some(resource)) => {
+                    has_changed = event.body["status"] == "changed";
+                    // A change that was interrupted may be complete.
+                    if event.body["status"] != "interrupted" {
+                        pending.remove(&resource);
+                    }
+                }
+                _ => {}
+            }
             if has_changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         match history.events_of(run.id, &mut look) {
-            Ok(()) if !has_changed => return ControlFlow::Continue(()),
+            Ok(()) if !has_changed && pending.is_empty() => return ControlFlow::Continue(()),
             Ok(()) => result = Ok(Some(run)),
             Err(error) => result = Err(refuse(&error)),
         }

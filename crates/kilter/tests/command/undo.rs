@@ -75,6 +75,21 @@ fn undo_last_undoes_the_newest_run_that_changed_resources() {
 }
 
 #[test]
+fn undo_last_passes_over_a_failed_run_that_changed_nothing() {
+    let place = Place::new();
+    let (a, b) = (place.path().join("a"), place.path().join("b"));
+    assert_eq!(place.run(&["apply", &manifest(&place, "  file:\n    DIR/a: { content: x }\n")]).code, 0);
+    std::fs::create_dir_all(b.join("entry")).unwrap();
+    let site = manifest(&place, "  file:\n    DIR/b: { content: x }\n");
+    assert_eq!(place.run(&["apply", &site]).code, 4);
+    let site = manifest(&place, "  file:\n    DIR/missing/c: { content: x }\n");
+    assert_eq!(place.run(&["apply", &site]).code, 4);
+    let ended = place.run(&["undo", "last"]);
+    assert!(ended.code == 0 && ended.stdout.contains("1 resource: 1 changed"), "{ended:?}");
+    assert!(!a.exists());
+}
+
+#[test]
 fn merged_mapping_is_restored_without_the_keys_of_the_merge() {
     let place = Place::new();
     let earlier = "{\n  \"o\": {\n    \"a\": 1,\n    \"b\": 9\n  }\n}\n";

@@ -11,7 +11,8 @@ use kilter_model::{Attributes, Behaviour, Change, Feature, Outcome, State, TypeS
 use kilter_process::Invocation;
 use kilter_provider::{
     AutoEdge, Claim, Context, Effect, Footprint, Mode, PathState, Predict, Provider, ProviderError, Query, Redactor,
-    Relations, Scope, SideEffects, Suitability, ValidationError, Watch, WatchSource, redacted_outcome,
+    Relations, Revert, RevertTo, Scope, SideEffects, Suitability, ValidationError, Watch, WatchSource,
+    redacted_outcome,
 };
 use rustc_hash::FxHashSet;
 
@@ -153,6 +154,12 @@ impl LocaleProvider {
         Ok(FoundLocales { entries, generated, default })
     }
 
+    /// Returns the default of the machine, unless it is this locale.
+    fn other_default(&self, name: &str) -> Result<Option<EcoString>, EcoString> {
+        let default = shell_settings::get(&self.read(self.default_file())?.unwrap_or_default(), LANG);
+        Ok(default.filter(|default| plain(default) != plain(name) && is_name(default)))
+    }
+
     /// Returns the character set of a locale, which its entry and its generation need.
     fn charset(&self, name: &str, should: &Attributes) -> Result<EcoString, EcoString> {
         let mut lists = Vec::new();
@@ -241,7 +248,9 @@ impl LocaleProvider {
         };
         match is_default {
             Some(true) if !found.is_default(change.name) => self.rewrite_default(cx, Some(change.name)),
-            Some(false) if found.is_default(change.name) => self.rewrite_default(cx, None),
+            Some(false) if found.is_default(change.name) => {
+                self.rewrite_default(cx, change.should.and_then(|should| should.text("other_default")))
+            }
             _ => Ok(()),
         }
     }
@@ -292,6 +301,13 @@ fn schema() -> TypeSchema {
              default.",
         )
         .attribute(
+            "other_default",
+            "String[1]",
+            Behaviour::Parameter,
+            "Default of the machine instead of this locale, if `default` is `false` or the locale is removed: \
+             `en_US.UTF-8`. Without it, the machine then has no default. An undo restores the former default by it.",
+        )
+        .attribute(
             "charset",
             "String[1]",
             Behaviour::Parameter,
@@ -306,7 +322,7 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Provider for LocaleProvider {
-    crate::builtin::describe!("locale", "debian", schema, [relations, predict, watch]);
+    crate::builtin::describe!("locale", "debian", schema, [relations, predict, watch, revert]);
 
     fn suitable(&self) -> Suitability {
         tool::installed(&[GENERATOR], Some("locales"))
@@ -355,6 +371,10 @@ impl Provider for LocaleProvider {
             let problem = ValidationError::with("charset", format!("`{charset}` is not a character set"));
             found.push(problem.hint("write a name such as UTF-8 or ISO-8859-1"));
         }
+        if let Some(other) = should.text("other_default").filter(|other| !is_name(other)) {
+            let problem = ValidationError::with("other_default", format!("`{other}` is not the name of a locale"));
+            found.push(problem.hint("write a name such as de_DE.UTF-8"));
+        }
         if is_absent(should) && is_builtin(name) {
             let problem = ValidationError::with("ensure", format!("the C library always has the locale `{name}`"));
             found.push(problem.hint("remove the resource"));
@@ -394,6 +414,30 @@ impl Predict for LocaleProvider {
 
     fn footprint(&self, _: &str, _: &Attributes, say: &mut dyn FnMut(Footprint<'_>)) {
         [LIST, DEFAULTS[0], DEFAULTS[1]].iter().for_each(|path| say(Footprint::Writes { path, is_whole: false }));
+    }
+}
+
+impl Revert for LocaleProvider {
+    fn revert_to(&self) -> RevertTo {
+        RevertTo::Values
+    }
+
+    fn revert_values(&self, should: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
+        if should.get_bool("default") == Some(true)
+            && let Some(other) = self.other_default(&is.name)?
+        {
+            before.set("other_default", other);
+        }
+        Ok(())
+    }
+
+    fn revert_creation(&self, is: &State, removal: &mut Attributes) -> Result<(), EcoString> {
+        if removal.remove("default").is_some_and(|default| default.as_bool() == Some(true))
+            && let Some(other) = self.other_default(&is.name)?
+        {
+            removal.set("other_default", other);
+        }
+        Ok(())
     }
 }
 

@@ -233,3 +233,23 @@ fn invalid_values_are_refused() {
     assert!(!machine.provider.validate("de_DE", &should, &[]).is_empty());
     assert!(machine.provider.validate("sr_RS@latin", &present(Some(true)), &[]).is_empty());
 }
+
+#[test]
+fn restoration_of_a_new_default_removes_the_locale_and_restores_the_earlier_default() {
+    let machine = LocaleFixture::new();
+    let earlier = (machine.text("etc/locale.gen"), machine.text("archive"), machine.text("etc/default/locale"));
+    let should = present(Some(true));
+    let (mut removal, is) = (should.clone(), State::absent("de_DE.UTF-8"));
+    removal.set("ensure", "absent");
+    machine.provider.revert_creation(&is, &mut removal).unwrap();
+    assert_eq!(removal, Attributes::from_iter([("ensure", "absent"), ("other_default", "en_US.UTF-8")]));
+    assert_eq!(machine.provider.validate("de_DE.UTF-8", &removal, &[]), []);
+    machine.converges(&[("de_DE.UTF-8", should.clone())]);
+    let mut before = present(Some(false));
+    machine.converges(&[("de_DE.UTF-8", removal)]);
+    assert_eq!((machine.text("etc/locale.gen"), machine.text("archive"), machine.text("etc/default/locale")), earlier);
+    machine.provider.revert_values(&should, &is, &mut before).unwrap();
+    machine.converges(&[("de_DE.UTF-8", should)]);
+    machine.converges(&[("de_DE.UTF-8", before)]);
+    assert_eq!(machine.text("etc/default/locale"), earlier.2);
+}

@@ -125,7 +125,7 @@ pub(crate) fn origin_of(name: &str) -> Option<SourceOrigin> {
 
 /// Returns the starts of the lines of a text.
 fn starts(text: &str) -> Vec<usize> {
-    let after_newlines = memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1);
+    let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
     std::iter::once(0).chain(after_newlines).collect()
 }
 

@@ -32,9 +32,10 @@ keys of other users stay.
 - Without `user`, `ensure: absent` applies to all users. It removes `key`, or without `key` all keys with this \
 comment. If kilter cannot read the file of a user, a key that it finds nowhere else is an error.
 
-The name may contain the user instead of `user`: `alice:me@laptop`. kilter refuses a new key of a user that does \
-not exist. If a comment itself contains a colon, always put its user before it: `root:backup:deploy`. kilter ignores keys without a comment, except to \
-remove a `key`. If a user has several keys with the same comment, a list has the first of them.
+The name may contain the user instead of `user`: `alice:me@laptop`. kilter refuses a new key of a user that does not \
+exist. If a comment itself contains a colon, always put its user before it: `root:backup:deploy`. kilter ignores keys \
+without a comment, except to remove a `key`. If a user has several keys with the same comment, a list has the first \
+of them.
 
 **Automatic edges.** The resource runs after its user (before it if both are removed), and after declared files \
 at and above its path.";

@@ -40,7 +40,8 @@ The command runs without a shell. To use one, write `[sh, -c, \"a | b\"]`. `jour
 secrets. `ensure: absent` stops the timer and removes its files; a running command finishes.
 
 The change fails if the user does not exist, and has a note if the program does not exist. `kilter plan` predicts \
-both if no earlier resource may bring them. It checks a changed time with `systemd-analyze`, if that program is installed.
+both if no earlier resource may bring them. It checks a changed time with `systemd-analyze`, if that program is \
+installed.
 
 For a timer that starts another unit, or has other settings, declare both files and \
 [`service[NAME.timer]`](service.md). The type [`timer`](timer.md) causes events of `kilter run`.

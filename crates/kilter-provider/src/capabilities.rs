@@ -8,7 +8,7 @@ use kilter_model::{Attributes, Change, Feature, Outcome, ResourceRef, State, Typ
 use crate::auto_edge::AutoEdge;
 use crate::check::Found;
 use crate::context::Context;
-use crate::contract::{Declared, Provider, ProviderError, ValidationError, Wanted};
+use crate::contract::{AllDeclared, Declared, Opposites, Provider, ProviderError, ValidationError, Wanted};
 use crate::predict::{Effect, Footprint};
 use crate::preview_context::SideEffects;
 use crate::watch::{POLL, WatchSink, WatchSource};
@@ -232,6 +232,13 @@ pub trait Relations {
     /// Example: two resources that undo each other in every run. All attributes are canonical.
     fn conflicts(&self, name: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {
         let _ = (name, should, declared);
+        Vec::new()
+    }
+
+    /// Returns the pairs of resources of the type that would undo each other in every run, except for pairs with the
+    /// same [claim](Relations::claims).
+    fn opposites(&self, all: AllDeclared<'_>) -> Vec<Opposites> {
+        let _ = all;
         Vec::new()
     }
 

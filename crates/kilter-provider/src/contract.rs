@@ -179,6 +179,18 @@ impl std::fmt::Display for ValidationError {
 /// another [identity](crate::Relations::identities).
 pub type Declared<'a> = &'a dyn Fn(&str, &str) -> Option<&'a Attributes>;
 
+/// Function that returns the desired attributes of all declared resources of a type, in the order of the manifest.
+pub type AllDeclared<'a> = &'a dyn Fn() -> Vec<&'a Attributes>;
+
+/// Two resources of a type that would undo each other in every run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opposites {
+    /// Numbers of both in [`AllDeclared`]. The problem is that of the second one.
+    pub pair: (usize, usize),
+    /// Reason, which follows the name of the first one: `sets a line that this resource removes`.
+    pub reason: &'static str,
+}
+
 /// Error of a provider that could not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

@@ -45,8 +45,8 @@ pub use check::{Found, check, check_one, check_state, read};
 pub use compare::compare;
 pub use context::{Context, Durability, Interrupt, Level, Log, NoLog, PROGRAM, Strictness};
 pub use contract::{
-    Declaration, Declared, INSYNC_TRIGGER, Insync, Mode, Preference, Provider, ProviderError, Query, Suitability,
-    ValidationError, Wanted, get_each, get_one,
+    AllDeclared, Declaration, Declared, INSYNC_TRIGGER, Insync, Mode, Opposites, Preference, Provider, ProviderError,
+    Query, Suitability, ValidationError, Wanted, get_each, get_one,
 };
 pub use logging::{
     Action, Block, ChangeLog, EventKind, Failure, FinalStatus, InScope, Misuse, ProviderEvent, Rule, Titles,

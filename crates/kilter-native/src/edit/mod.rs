@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Change, Outcome, State, TypeSchema, Unknown, Value};
 use kilter_provider::{
-    AutoEdge, Capabilities, Claim, Content, Context, Declared, Direction, Effect, Explain, Footprint, Forecast, Insync,
-    Match, Mode, PathState, Predict, Provider, ProviderError, Query, Redactor, Relations, Revert, RevertTo, Scheduling,
-    Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
+    AllDeclared, AutoEdge, Capabilities, Claim, Content, Context, Declared, Direction, Effect, Explain, Footprint,
+    Forecast, Insync, Match, Mode, Opposites, PathState, Predict, Provider, ProviderError, Query, Redactor, Relations,
+    Revert, RevertTo, Scheduling, Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
 };
 use rustc_hash::FxHashMap;
 
@@ -85,6 +85,12 @@ pub trait PartType: Send + Sync + 'static {
 
     /// Lists the parts of the file that a resource sets.
     fn claims(name: &str, should: &Attributes, say: &mut dyn FnMut(Claim<'_>));
+
+    /// Returns the pairs of resources that would undo each other in every run.
+    fn opposites(all: AllDeclared<'_>) -> Vec<Opposites> {
+        let _ = all;
+        Vec::new()
+    }
 
     /// Returns true if a file has no content besides the form that its format needs.
     fn is_empty(bytes: &[u8]) -> bool {
@@ -193,7 +199,7 @@ pub(crate) fn line_problem(attribute: &str, text: &str) -> Option<ValidationErro
     text.contains(['\n', '\r', '\0']).then(|| ValidationError::with(attribute, "the text must be a single line"))
 }
 
-fn path_of(should: &Attributes) -> &str {
+pub(crate) fn path_of(should: &Attributes) -> &str {
     should.text("path").unwrap_or_default()
 }
 
@@ -493,6 +499,10 @@ impl<T: PartType> Relations for PartProvider<T> {
     fn auto_edges(&self, _: &str, should: &Attributes, add: &mut dyn FnMut(AutoEdge<'_>)) {
         let name = path_of(should);
         add(AutoEdge { type_name: "file", name, by: Match::PathOrAncestor, direction: Direction::Before });
+    }
+
+    fn opposites(&self, all: AllDeclared<'_>) -> Vec<Opposites> {
+        T::opposites(all)
     }
 
     fn conflicts(&self, _: &str, should: &Attributes, declared: Declared<'_>) -> Vec<ValidationError> {

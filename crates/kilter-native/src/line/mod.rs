@@ -4,12 +4,13 @@ use std::sync::LazyLock;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Behaviour, Feature, TypeSchema, Value};
-use kilter_provider::{Claim, Insync, ValidationError};
+use kilter_provider::{AllDeclared, Claim, Insync, Opposites, ValidationError};
+use rustc_hash::FxHashMap;
 
 use crate::builtin::is_absent;
 use crate::edit::{
-    Edits, FoundPart, LinePattern, PartProvider, PartType, Position, Probe, about_files, common, line_problem, pattern,
-    pattern_problem,
+    Edits, FoundPart, LinePattern, PartProvider, PartType, Position, Probe, about_files, common, line_problem, path_of,
+    pattern, pattern_problem,
 };
 
 /// Provides the type `line`.
@@ -45,7 +46,10 @@ anywhere. Otherwise kilter replaces the line that matches `match`. Without such 
 line that matches `after`, or at the end. `ensure: absent` removes all lines that are equal to `line`.
 
 An expression is in Ruby's dialect, as in [data types](../data-types.md). kilter tries it on each line without its \
-line break.",
+line break.
+
+kilter refuses two resources that would undo each other in every run. Examples are two resources whose expressions \
+match the lines of each other, and a resource that removes the line of another.",
     about_files!()
 );
 
@@ -214,12 +218,76 @@ impl PartType for Line {
         }
     }
 
+    fn opposites(all: AllDeclared<'_>) -> Vec<Opposites> {
+        let mut by_path: FxHashMap<&str, Vec<LineRule<'_>>> = FxHashMap::default();
+        let mut found = Vec::new();
+        for (at, should) in all().into_iter().enumerate() {
+            let Some(second) = LineRule::of(at, should) else { continue };
+            let others = by_path.entry(path_of(should)).or_default();
+            let reasons = others.iter().filter_map(|first| Some((first.at, first.opposes(&second)?)));
+            found.extend(reasons.map(|(first, reason)| Opposites { pair: (first, at), reason }));
+            others.push(second);
+        }
+        found
+    }
+
     fn insync(is: Option<&Value>, should: &Attributes) -> Insync {
         match is {
             None => Insync::Same,
             Some(_) if !flag(should, "replace", true) => Insync::Same,
             Some(_) => Insync::Default,
         }
+    }
+}
+
+/// Effect of a resource on the lines of others.
+struct LineRule<'a> {
+    at: usize,
+    /// Line that the resource adds; none if it removes lines.
+    line: Option<&'a str>,
+    /// Lines that the resource replaces or removes.
+    pattern: Option<LinePattern>,
+}
+
+impl<'a> LineRule<'a> {
+    /// Returns the effect of a resource; none if it is unknown or does not concern lines of others.
+    fn of(at: usize, should: &'a Attributes) -> Option<LineRule<'a>> {
+        let matched = || pattern(should, "match").ok();
+        let is_known = !path_of(should).is_empty();
+        match is_absent(should) {
+            _ if !is_known => None,
+            true if flag(should, "match_for_absence", false) => {
+                Some(LineRule { at, line: None, pattern: Some(matched()??) })
+            }
+            true => None,
+            false => {
+                let pattern = if flag(should, "replace", true) { matched()? } else { None };
+                // Such a resource does not add a line again that another one has removed.
+                let adds = flag(should, "append_on_no_match", true);
+                should.text("line").filter(|_| adds).map(|line| LineRule { at, line: Some(line), pattern })
+            }
+        }
+    }
+
+    fn is_match(&self, line: &str) -> bool {
+        self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(line.as_bytes()).unwrap_or(false))
+    }
+
+    fn source(&self) -> Option<&str> {
+        self.pattern.as_ref().map(LinePattern::source)
+    }
+
+    /// Returns the reason why two resources would undo each other. Equal expressions are [claims](PartType::claims).
+    fn opposes(&self, second: &LineRule<'_>) -> Option<&'static str> {
+        let reason = match (self.line, second.line) {
+            (Some(one), None) if second.is_match(one) => "sets a line that this resource removes",
+            (None, Some(other)) if self.is_match(other) => "removes the line that this resource sets",
+            (Some(one), Some(other)) if one != other && self.is_match(other) && second.is_match(one) => {
+                "and this resource replace the line of each other"
+            }
+            _ => return None,
+        };
+        (self.source() != second.source()).then_some(reason)
     }
 }
 

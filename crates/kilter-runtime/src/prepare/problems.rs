@@ -68,6 +68,7 @@ pub(super) fn surveyed(
     };
     problems.extend(duplicate_claims(catalog, registry, &providers, &is_left_out));
     problems.extend(conflicts(catalog, registry, &providers, &is_left_out));
+    problems.extend(opposites(catalog, registry, &providers, &is_left_out));
     (providers, problems)
 }
 
@@ -216,6 +217,35 @@ fn conflicts(
             problems.into_iter().map(move |problem| (vertex, sealed(problem, &resource.attributes)))
         })
         .collect()
+}
+
+/// Reports pairs of resources of a type that would undo each other in every run.
+fn opposites(
+    catalog: &Catalog,
+    registry: &Registry,
+    providers: &[u16],
+    is_left_out: &dyn Fn(ResourceId) -> bool,
+) -> Vec<(ResourceId, ValidationError)> {
+    let mut problems = Vec::new();
+    // An undo restores the former states of an object in their order.
+    if catalog.is_undo {
+        return problems;
+    }
+    for at in 0..registry.len() {
+        let vertices = || {
+            let all = providers.iter().zip((0..).map(ResourceId::first));
+            all.filter(|(by, vertex)| usize::from(**by) == at && !is_left_out(*vertex)).map(|(_, vertex)| vertex)
+        };
+        let attributes = || vertices().map(|vertex| &catalog.resources[vertex.slot()].attributes).collect();
+        for found in registry.at(at).capabilities().relations().opposites(&attributes) {
+            let (Some(first), Some(second)) = (vertices().nth(found.pair.0), vertices().nth(found.pair.1)) else {
+                continue;
+            };
+            let message = format!("{} {}", catalog.resources[first.slot()].reference, found.reason);
+            problems.push((second, ValidationError::new(message).hint("remove one of the two")));
+        }
+    }
+    problems
 }
 
 /// Returns the state that a provider restores for a resource that is no longer declared; none if it cannot.

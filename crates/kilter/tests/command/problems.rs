@@ -298,6 +298,25 @@ const SAME_OBJECTS: &[(&str, &str, &str)] = &[
     ("known_hosts[git@ssh-ed25519]: {KEY}", "known_hosts[git]: {ensure: absent}", "/etc/ssh/ssh_known_hosts git"),
 ];
 
+/// Pairs of resources that would undo each other, with the problem of the second one.
+const OPPOSITES: &[(&str, &str, &str)] = &[
+    (
+        "line[a]: {path: /a, line: x=1}",
+        "line[b]: {path: /a, ensure: absent, match: ^x, match_for_absence: true}",
+        "line[b]: line[a] sets a line that this resource removes",
+    ),
+    (
+        "line[b]: {path: /a, ensure: absent, match: ^x, match_for_absence: true}",
+        "line[a]: {path: /a, line: x=1}",
+        "line[a]: line[b] removes the line that this resource sets",
+    ),
+    (
+        "line[q]: {path: /a, line: x=1, match: '^#?x'}",
+        "line[r]: {path: /a, line: x=2, match: ^x}",
+        "line[r]: line[q] and this resource replace the line of each other",
+    ),
+];
+
 /// Pairs of resources that set different objects.
 const DIFFERENT_OBJECTS: &[(&str, &str)] = &[
     ("locale[de_DE.UTF-8]: {default: true}", "locale[en_US.UTF-8]: {default: false}"),
@@ -312,6 +331,12 @@ const DIFFERENT_OBJECTS: &[(&str, &str)] = &[
         "line[b]: {path: /a, line: include b, match: '^# include'}",
     ),
     ("line[a]: {path: /a, line: x}", "line[b]: {path: /a, line: x, match: ^y}"),
+    ("line[a]: {path: /a, line: x=1, match: ^x}", "line[b]: {path: /a, line: y=1, match: '^[xy]'}"),
+    ("line[a]: {path: /a, line: x=1, match: '^#?x'}", "line[b]: {path: /b, line: x=2, match: ^x}"),
+    (
+        "line[a]: {path: /a, line: x=1, match: '^#x', append_on_no_match: false}",
+        "line[b]: {path: /a, ensure: absent, match: ^x, match_for_absence: true}",
+    ),
     ("line[a]: {path: /a, line: Port 22, match: ^Port}", "line[b]: {path: /b, line: Port 23, match: ^Port}"),
     ("cron[a]: {user: root, command: x}", "cron[daemon:a]: {command: y}"),
     ("ssh_authorized_key[a]: {user: root, KEY}", "ssh_authorized_key[b]: {user: root, KEY}"),
@@ -340,6 +365,11 @@ fn resources_that_set_the_same_object_are_refused() {
             let message = format!("{}: {} manages the same `{object}`", reference(second), reference(first));
             assert!(ended.code == 1 && ended.stderr.contains(&message), "{message}: {ended:?}");
         }
+    }
+    for (first, second, message) in OPPOSITES {
+        manifest(first, second);
+        let ended = place.run(&["check", "m.yaml"]);
+        assert!(ended.code == 1 && ended.stderr.contains(message), "{message}: {ended:?}");
     }
     for (first, second) in DIFFERENT_OBJECTS {
         manifest(first, second);

@@ -56,8 +56,8 @@ pub(crate) struct EntryTitle<'t> {
 }
 
 impl<'t> EntryTitle<'t> {
-    /// Splits a title. Its first part is a user, who may be missing. If another user is declared, it is a user only if
-    /// that user exists.
+    /// Splits a title. Its first part is a user, who may be missing, so that no new entry gets another user. If another
+    /// user is declared, or for a read or a removal (`is_new` is false), it is a user only if that user exists.
     ///
     /// # Errors
     /// If the title and the declaration name different users.
@@ -66,11 +66,15 @@ impl<'t> EntryTitle<'t> {
         cx: &Context<'_>,
         title: &'t str,
         declared: Option<&str>,
+        is_new: bool,
     ) -> Result<EntryTitle<'t>, EcoString> {
-        let (user, name) = declared_entry(title, declared);
+        let (user, name) = match (prefix(title), declared) {
+            (Some((user, _)), None) if !is_new && !is_user(accounts, cx, user)? => (None, title),
+            _ => declared_entry(title, declared),
+        };
         if let (Some((user, _)), Some(declared)) = (prefix(title), declared)
             && user != declared
-            && accounts.user(cx, user).map_err(|error| error.message)?.is_some()
+            && is_user(accounts, cx, user)?
         {
             return Err(eco_format!(
                 "the name says {user}, `user` says {declared}; {} with this whole name is written {declared}:{title}",
@@ -83,6 +87,10 @@ impl<'t> EntryTitle<'t> {
     fn names_user(&self) -> bool {
         self.name.len() < self.title.len()
     }
+}
+
+fn is_user(accounts: &Accounts, cx: &Context<'_>, user: &str) -> Result<bool, EcoString> {
+    Ok(accounts.user(cx, user).map_err(|error| error.message)?.is_some())
 }
 
 /// The files by user. A file that could not be read has the reason.
@@ -175,7 +183,11 @@ impl<F: EntryFile> UserFiles<F> {
 
     /// Returns the title and the user of each entry. A title has the user if the name is ambiguous or looks like
     /// `USER:NAME`.
-    pub(crate) fn titles(&self) -> Vec<(EcoString, EcoString)> {
+    pub(crate) fn titles(
+        &self,
+        accounts: &Accounts,
+        cx: &Context<'_>,
+    ) -> Result<Vec<(EcoString, EcoString)>, EcoString> {
         let files = self.0.iter().filter_map(|(user, file)| Some((user, file.as_ref().ok()?)));
         let places: Vec<(&EcoString, &str)> =
             files.flat_map(|(user, file)| file.names().map(move |name| (user, name))).collect();
@@ -186,10 +198,15 @@ impl<F: EntryFile> UserFiles<F> {
         let mut titles = Vec::with_capacity(places.len());
         let mut seen = rustc_hash::FxHashSet::default();
         for (user, name) in places.into_iter().filter(|place| seen.insert(*place)) {
-            let is_plain = times[name] == 1 && prefix(name).is_none();
+            // Together with the listed user, another title is the whole name.
+            let looks_split = match prefix(name) {
+                Some((user, _)) => is_user(accounts, cx, user)?,
+                None => false,
+            };
+            let is_plain = times[name] == 1 && !looks_split;
             titles.push((if is_plain { name.into() } else { eco_format!("{user}:{name}") }, user.clone()));
         }
-        titles
+        Ok(titles)
     }
 }
 
@@ -235,7 +252,7 @@ mod tests {
     }
 
     fn resolved<'t>(accounts: &Accounts, title: &'t str, user: Option<&str>) -> Result<EntryTitle<'t>, EcoString> {
-        EntryTitle::resolve::<UserNames>(accounts, &Context::empty(), title, user)
+        EntryTitle::resolve::<UserNames>(accounts, &Context::empty(), title, user, true)
     }
 
     #[derive(Default)]
@@ -260,6 +277,8 @@ mod tests {
         assert_eq!(split("nosuch:mail", Some("nosuch")), pair("nosuch", "mail"));
         assert_eq!(split("nosuch:mail", Some("eve")), pair("eve", "nosuch:mail"));
         assert_eq!(split("mail", None), pair("", "mail"));
+        let read = EntryTitle::resolve::<UserNames>(&accounts, &Context::empty(), "nosuch:mail", None, false).unwrap();
+        assert_eq!((read.user, read.name), (None, "nosuch:mail"));
         let why = resolved(&accounts, "eve:daily", Some("root")).unwrap_err();
         assert!(
             why.contains("the name says eve, `user` says root") && why.contains("is written root:eve:daily"),
@@ -304,9 +323,9 @@ mod tests {
 
     #[test]
     fn each_title_finds_its_entry() {
-        let (_fake, _, files) = bench();
-        let titles = files.titles();
+        let (_fake, accounts, files) = bench();
+        let titles = files.titles(&accounts, &Context::empty()).unwrap();
         let titles: Vec<&str> = titles.iter().map(|(title, _)| title.as_str()).collect();
-        assert_eq!(titles, ["eve:both", "mine", "eve:nobody:x", "root:both", "root:eve:daily", "root:twice"]);
+        assert_eq!(titles, ["eve:both", "mine", "nobody:x", "root:both", "root:eve:daily", "root:twice"]);
     }
 }

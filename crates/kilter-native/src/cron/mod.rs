@@ -61,7 +61,8 @@ impl CronProvider {
         title: &'t str,
         should: Option<&Attributes>,
     ) -> Result<EntryTitle<'t>, EcoString> {
-        EntryTitle::resolve::<Crontab>(&self.accounts, cx, title, should.and_then(user_of))
+        let is_new = should.is_some_and(|should| !is_absent(should));
+        EntryTitle::resolve::<Crontab>(&self.accounts, cx, title, should.and_then(user_of), is_new)
     }
 
     /// Returns the title, and the user whose crontab has the entry.
@@ -176,7 +177,7 @@ impl Provider for CronProvider {
         let unreadable = |name: &EcoString, why| State { unreadable: Some(why), ..State::absent(name.clone()) };
         match query {
             Query::All => {
-                let titles = tabs.titles();
+                let titles = tabs.titles(&self.accounts, cx).map_err(ProviderError::new)?;
                 let found = |(title, user): &(EcoString, EcoString)| {
                     let name = title.strip_prefix(&**user).and_then(|rest| rest.strip_prefix(':')).unwrap_or(title);
                     state(&tabs, title, user, name).or_else(|| state(&tabs, title, user, title))

@@ -88,7 +88,9 @@ impl SshAuthorizedKeyProvider {
     }
 
     fn title<'t>(&self, cx: &Context<'_>, title: &'t str, should: &Attributes) -> Result<EntryTitle<'t>, EcoString> {
-        EntryTitle::resolve::<KeyFile>(&self.accounts, cx, title, should.text("user"))
+        // A read without a declaration has no attributes.
+        let is_new = !is_absent(should) && should.iter().next().is_some();
+        EntryTitle::resolve::<KeyFile>(&self.accounts, cx, title, should.text("user"), is_new)
     }
 
     /// Finds a key. A user who does not exist has no keys.
@@ -247,7 +249,7 @@ impl Provider for SshAuthorizedKeyProvider {
         let mut files = self.read_all(cx, level).map_err(ProviderError::new)?;
         match query {
             Query::All => {
-                let titles = files.titles();
+                let titles = files.titles(&self.accounts, cx).map_err(ProviderError::new)?;
                 let mut states = Vec::with_capacity(titles.len());
                 for (title, user) in titles {
                     // The removal of a name applies to all keys with this name, so that several of them are one

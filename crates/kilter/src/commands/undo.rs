@@ -54,6 +54,9 @@ fn undone(args: &UndoArgs, session: &Session) -> Result<Exit, Exit> {
     if prepared.resources().is_empty() {
         return Ok(Exit::Failed);
     }
+    if restored.has_secrets() && !session.global.quiet {
+        output::hint("secrets are not shown, and neither are saved contents that the undone run did not declare");
+    }
     session.set_inputs(RunInputs::of_undo(&subject));
     signals::listen()?;
     let mode = if args.noop { Mode::Noop } else { Mode::Apply };
@@ -100,6 +103,12 @@ struct Restored {
 }
 
 impl Restored {
+    /// Returns true if the report redacts a restored value.
+    fn has_secrets(&self) -> bool {
+        let mut values = self.resources.iter().flat_map(|(resource, _)| resource.attributes.iter());
+        values.any(|(_, value)| value.holds_sensitive())
+    }
+
     /// Refreshes the services again that the run has refreshed: they still use the files that were undone.
     fn refresh(&mut self, refreshes: &[RecordedRefresh]) {
         for refresh in refreshes.iter().filter(|refresh| refresh.type_name == "service") {

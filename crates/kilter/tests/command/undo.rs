@@ -259,6 +259,19 @@ fn secret_that_an_undo_removes_and_restores_is_shown_nowhere() {
 }
 
 #[test]
+fn undo_says_why_it_shows_no_content_that_the_run_did_not_declare() {
+    let place = Place::new();
+    place.file("gone", "theirs");
+    let site = manifest(&place, "  file[DIR/gone]: { ensure: absent }\n");
+    let why = "saved contents that the undone run did not declare";
+    assert_eq!(place.run(&["apply", &site]).code, 0);
+    let ended = place.run(&["undo", "last"]);
+    assert!(ended.code == 0 && ended.stderr.contains(why) && !ended.stdout.contains("theirs"), "{ended:?}");
+    let ended = place.run(&["undo", "last"]);
+    assert!(ended.code == 0 && !ended.stderr.contains(why), "{ended:?}");
+}
+
+#[test]
 fn files_that_lines_and_settings_created_are_removed_unless_they_have_other_content() {
     let place = Place::new();
     place.file("present.conf", "");

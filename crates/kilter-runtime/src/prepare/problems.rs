@@ -1,6 +1,7 @@
 //! Problems of the resources of a catalog, and their canonical values.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ecow::EcoString;
@@ -231,7 +232,8 @@ fn opposites(
     if catalog.is_undo {
         return problems;
     }
-    for at in 0..registry.len() {
+    let used: BTreeSet<usize> = providers.iter().map(|at| usize::from(*at)).collect();
+    for at in used {
         let vertices = || {
             let all = providers.iter().zip((0..).map(ResourceId::first));
             all.filter(|(by, vertex)| usize::from(**by) == at && !is_left_out(*vertex)).map(|(_, vertex)| vertex)

@@ -110,11 +110,13 @@ impl Drop for KeptRecord {
 }
 
 impl OpenRecords {
-    /// Removes a record that is neither in use nor kept.
+    /// Closes a record that is not in use, and removes its file unless it is kept.
     fn remove_unused(&mut self, state_dir: &Path) {
-        let is_unused = |record: &TemporaryRecord| record.used.is_empty();
-        if !self.kept.contains(state_dir) && self.by_state_dir.get(state_dir).is_some_and(is_unused) {
-            self.by_state_dir.remove(state_dir);
+        if self.by_state_dir.get(state_dir).is_some_and(|record| !record.used.is_empty()) {
+            return;
+        }
+        self.by_state_dir.remove(state_dir);
+        if !self.kept.contains(state_dir) {
             let _ = std::fs::remove_file(file_of(state_dir));
             // Another process may have its own record.
             let _ = std::fs::remove_dir(state_dir.join(DIRECTORY));

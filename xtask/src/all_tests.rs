@@ -150,8 +150,8 @@ fn test_programs(root: &Path) -> Result<(BTreeSet<String>, BTreeSet<String>), St
     }
 }
 
-/// Commands that run in parallel with the tests, in two sequences.
-struct Beside([JoinHandle<Vec<FinishedCommand>>; 2]);
+/// Commands that run in parallel with the tests.
+struct Beside(JoinHandle<Vec<FinishedCommand>>);
 
 /// A finished command with its output.
 struct FinishedCommand {
@@ -164,7 +164,7 @@ impl Beside {
     /// Starts the build for installation, the simulator, and the gates: the measurements without noise, which are
     /// system calls, processes, and bytes of memory per resource.
     ///
-    /// The build has the priority of the tests: it uses one core for minutes, and the gates wait for it.
+    /// The build goes first, with the priority of the tests: it uses one core for minutes, and the gates wait for it.
     fn begin(root: &Path, simulation: Simulation) -> Beside {
         let (seed, graphs) = (simulation.seed.to_string(), simulation.graphs.to_string());
         let program = ["run", "--release", "--locked", "--quiet", "-p", "kilter-testkit", "--bin", "simulate"];
@@ -174,33 +174,24 @@ impl Beside {
             simulate.args(program).args(["--", "--graphs", &graphs, "--seed", &seed]).args(held);
             commands.push((name, nice(&simulate)));
         }
-        let simulators = std::thread::spawn(move || {
-            let run = |(name, command)| FinishedCommand::of(name, command);
-            commands.into_iter().map(run).collect()
-        });
         let root = root.to_owned();
-        let builds = std::thread::spawn(move || {
+        Beside(std::thread::spawn(move || {
             let of = |name, command: Result<Command, String>| match command {
                 Ok(command) => FinishedCommand::of(name, command),
                 Err(why) => FinishedCommand { name, code: 1, printed: format!("error: {why}\n") },
             };
             let mut parts = vec![of("dist", dist::command(&root))];
+            parts.extend(commands.into_iter().map(|(name, command)| FinishedCommand::of(name, command)));
             parts.push(of("measuring program", Ok(nice(&measure::programs(&root)))));
             let gates = measure::command(&root, &["--gates".to_owned()]);
             parts.push(of("gates", gates.map(|gates| nice(&gates))));
             parts
-        });
-        Beside([builds, simulators])
+        }))
     }
 
     /// Waits for the end, prints the output, and returns names and exit codes.
     fn end(self) -> Vec<(&'static str, u8)> {
-        let parts = self.0.into_iter().flat_map(|sequence| {
-            let lost =
-                |_| vec![FinishedCommand { name: "a command beside the tests", code: 1, printed: String::new() }];
-            sequence.join().unwrap_or_else(lost)
-        });
-        let parts: Vec<FinishedCommand> = parts.collect();
+        let Ok(parts) = self.0.join() else { return vec![("simulator", 1)] };
         parts.iter().for_each(|part| print!("{}", part.printed));
         parts.iter().map(|part| (part.name, part.code)).collect()
     }

@@ -8,17 +8,19 @@
 
 mod edits;
 mod pattern;
+mod schema;
 mod text;
+mod undo;
 
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ecow::{EcoString, eco_format};
-use kilter_model::{Attributes, Behaviour, Change, Outcome, State, TypeSchema, Unknown, Value};
+use kilter_model::{Attributes, Change, Outcome, State, TypeSchema, Unknown, Value};
 use kilter_provider::{
     AllDeclared, AutoEdge, Capabilities, Claim, Content, Context, Declared, Direction, Effect, Explain, Footprint,
     Forecast, Insync, Match, Mode, Opposites, PathState, Predict, Provider, ProviderError, Query, Redactor, Relations,
-    Revert, RevertTo, Scheduling, Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
+    Scheduling, Scope, SideEffects, ValidationError, Wanted, Watch, WatchSource,
 };
 use rustc_hash::FxHashMap;
 
@@ -26,7 +28,8 @@ use crate::builtin::is_absent;
 use crate::file;
 use crate::file::atomic_rewrite::{self, AtomicRewrite, Precautions, RewriteError};
 pub(crate) use edits::{Edits, Position};
-pub(crate) use pattern::LinePattern;
+pub(crate) use pattern::{LinePattern, pattern, pattern_problem};
+pub(crate) use schema::{about_files, common};
 pub(crate) use text::{Probe, TextFile};
 
 /// Mode of a new file, and of a new file with a secret.
@@ -115,83 +118,6 @@ impl<T: PartType> PartProvider<T> {
     pub(crate) fn sharing(turn: Turn) -> PartProvider<T> {
         PartProvider { turn, part: PhantomData }
     }
-}
-
-/// Adds the attributes that all types of this module have.
-pub(crate) fn common(schema: TypeSchema) -> TypeSchema {
-    schema
-        .attribute("path", "String[1]", Behaviour::Parameter, "Absolute path of the file, without `.`, `..` and `//`.")
-        .required()
-        .attribute(
-            "create",
-            "Boolean",
-            Behaviour::Parameter,
-            "Create the file if it does not exist, with mode 0644, or 0600 for a secret. With `false`, a missing file \
-             is a failure, unless `ensure` is `absent`. With `true` and `ensure: absent`, kilter removes the file if \
-             nothing is left in it.",
-        )
-        .default(false)
-        .attribute(
-            "validate_cmd",
-            "Variant[String[1], Array[String, 1]]",
-            Behaviour::Parameter,
-            "Command that checks the new content before it replaces the file: `visudo -cf %`. `%` stands for the path \
-             of the new content. kilter uses no shell. The command runs once for all changes of a file.",
-        )
-        .attribute(
-            "backup",
-            "Variant[Boolean, String[1]]",
-            Behaviour::Parameter,
-            "Backup of the old file, as in [`file`](file.md): `false`, a suffix such as `.orig`, or `true` for the \
-             state directory.",
-        )
-        .default(false)
-        .attribute(
-            "show_diff",
-            "Boolean",
-            Behaviour::Parameter,
-            "Show the change of the file as a diff. The diff has no unchanged lines around the change, because they \
-             may contain secrets. kilter never shows the diff of a change with a secret.",
-        )
-        .default(true)
-        .attribute(
-            "change",
-            "String",
-            Behaviour::ReadOnly,
-            "Change of the file as a unified diff, if the resource is out of sync.",
-        )
-}
-
-/// Text on the pages of all types of this module.
-macro_rules! about_files {
-    () => {
-        "\n\n\
-**Files.** kilter reads a file once for all resources of the type that are ready, and replaces it once, atomically. It \
-does not change any byte of the other lines. The new file keeps owner, mode, access list and extended attributes. If \
-another program changes the file meanwhile, kilter makes its edits again on the new content. kilter refuses a symbolic \
-link: declare the path of its target. A file must be text without NUL bytes, at most 64 MiB. New lines have the line \
-break of the first line (LF or CR LF). If the last line has no line break, kilter adds a line break before it appends.
-
-**Automatic edges.** The resource runs after `file[PATH]`, or after the `file` of the nearest declared directory \
-above. If `file[PATH]` declares its whole content (`content`, `source`, `fragments` or `parts`), kilter refuses this \
-resource, unless the file has `replace: false`. It also refuses two resources that set the same part of a file.
-
-`kilter get` cannot list such resources, and cannot read an undeclared one."
-    };
-}
-pub(crate) use about_files;
-
-/// Compiles the expression of an attribute, if it is declared.
-///
-/// # Errors
-/// If the expression is invalid.
-pub(crate) fn pattern(should: &Attributes, attribute: &str) -> Result<Option<LinePattern>, EcoString> {
-    should.text(attribute).map(LinePattern::new).transpose()
-}
-
-/// Returns the problem of an invalid expression.
-pub(crate) fn pattern_problem(should: &Attributes, attribute: &str) -> Option<ValidationError> {
-    pattern(should, attribute).err().map(|why| ValidationError::with(attribute, why))
 }
 
 /// Returns the problem of a text that is not one line.
@@ -523,39 +449,6 @@ impl<T: PartType> Relations for PartProvider<T> {
         };
         let problem = ValidationError::new(eco_format!("file[{path}] {other}, and {} in it would undo that", T::NOUN));
         vec![problem.hint("remove one of the two, or declare the file without a content")]
-    }
-}
-
-impl<T: PartType> Revert for PartProvider<T> {
-    fn revert_to(&self) -> RevertTo {
-        RevertTo::Values
-    }
-
-    /// Restores the whole value of a mapping that was merged, because its new keys have to go.
-    fn revert_values(&self, should: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
-        let is_merged = |parameter: &&str| should.get_bool(parameter) == Some(true);
-        let Some(parameter) = T::MERGE.filter(is_merged) else { return Ok(()) };
-        let Some(declared) = before.get(T::PROPERTY).cloned() else { return Ok(()) };
-        let mut exact = should.clone();
-        exact.set(parameter, false);
-        let whole = self.check(&Context::empty(), path_of(should), &[&Wanted::new(&is.name, Some(&exact))]).remove(0);
-        if let Some(why) = whole.unreadable {
-            return Err(why);
-        }
-        let value = whole.attributes.get(T::PROPERTY).ok_or("its earlier value cannot be read")?;
-        // A key that the declaration does not name may contain a secret.
-        let is_secret = declared.holds_sensitive() || !declared.is_same(value);
-        before.set(T::PROPERTY, if is_secret { Value::sensitive(value.clone()) } else { value.clone() });
-        before.set(parameter, false);
-        Ok(())
-    }
-
-    /// Removes a file that the creation made, unless it has other content.
-    fn revert_creation(&self, _: &State, removal: &mut Attributes) -> Result<(), EcoString> {
-        if may_create(removal) && std::fs::symlink_metadata(path_of(removal)).is_ok() {
-            removal.set("create", false);
-        }
-        Ok(())
     }
 }
 

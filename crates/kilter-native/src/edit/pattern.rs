@@ -1,7 +1,8 @@
 //! Regular expressions that select lines.
 
 use ecow::{EcoString, eco_format};
-use kilter_model::Regexp;
+use kilter_model::{Attributes, Regexp};
+use kilter_provider::ValidationError;
 
 /// A regular expression that is tried on each line without its line break.
 ///
@@ -118,6 +119,19 @@ fn skip_class(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
             return;
         }
     }
+}
+
+/// Compiles the expression of an attribute, if it is declared.
+///
+/// # Errors
+/// If the expression is invalid.
+pub(crate) fn pattern(should: &Attributes, attribute: &str) -> Result<Option<LinePattern>, EcoString> {
+    should.text(attribute).map(LinePattern::new).transpose()
+}
+
+/// Returns the problem of an invalid expression.
+pub(crate) fn pattern_problem(should: &Attributes, attribute: &str) -> Option<ValidationError> {
+    pattern(should, attribute).err().map(|why| ValidationError::with(attribute, why))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod found;
 mod git;
 mod place;
 mod schema;
+mod undo;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,8 +13,8 @@ use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, Change, Outcome, State, Value};
 use kilter_provider::{
     AutoEdge, Batch, Context, Direction, Durability, Effect, Footprint, Found, Insync, Match, Mode, POLL, PathState,
-    Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Revert, RevertTo, Scheduling, Scope,
-    SideEffects, Suitability, ValidationError, Wanted, Watch, WatchSource, get_each, redacted_outcome,
+    Predict, Provider, ProviderError, Query, ReadOne, Redactor, Relations, Scheduling, Scope, SideEffects, Suitability,
+    ValidationError, Wanted, Watch, WatchSource, get_each, redacted_outcome,
 };
 use rustc_hash::FxHashSet;
 
@@ -476,44 +477,6 @@ impl Predict for VcsrepoProvider {
         if let Some(path) = DeclaredCheckout::of(name, Some(should)).local_source() {
             say(Footprint::Reads { path, below: true });
         }
-    }
-}
-
-impl Revert for VcsrepoProvider {
-    fn revert_to(&self) -> RevertTo {
-        RevertTo::Values
-    }
-
-    /// Restores the commit, because its branch may have moved. A checkout that was removed needs its source too.
-    fn revert_values(&self, should: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
-        let declared = DeclaredCheckout::of("", Some(should));
-        let is_bare = is.attributes.text("ensure") == Some("bare");
-        let no_changes = |is: &State| match is.attributes.get("changed_files") {
-            Some(_) if declared.force => Err("its changed files are not saved"),
-            _ => Ok(()),
-        };
-        no_changes(is)?;
-        if declared.ensure != Ensure::Absent && is_bare == (declared.ensure == Ensure::Bare) {
-            let (commit, target) = (is.attributes.get("commit"), is.attributes.get("declared_commit"));
-            let is_moved = target.is_some() || before.get("revision").is_some();
-            if let Some(commit) = commit.filter(|commit| is_moved && target != Some(commit)) {
-                before.set("revision", commit.clone());
-            }
-            return Ok(());
-        }
-        if is_bare {
-            // Without `force`, only an empty bare repository is removed.
-            return if declared.force { Err("the commits of a bare repository are not saved".into()) } else { Ok(()) };
-        }
-        let mut present: Attributes = should.clone();
-        present.retain(|name, _| ["user", "owner", "group", "identity", "remote"].contains(&name.as_str()));
-        let whole = self.read(&Context::empty(), Wanted::new(&is.name, Some(&present)))?;
-        no_changes(&whole)?;
-        let Some(commit) = whole.attributes.get("commit") else { return Ok(()) };
-        let source = whole.attributes.get("source").ok_or("it has no source, and its commits are not saved")?;
-        before.set("source", should.get("source").map_or(source.clone(), |one| sealed_like(one, source.clone())));
-        before.set("revision", commit.clone());
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kilter_model::Difference;
-use kilter_provider::{NoPendingChanges, check};
+use kilter_provider::{NoPendingChanges, Revert, check};
 
 use super::*;
 

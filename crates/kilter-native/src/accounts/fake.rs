@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use kilter_model::Attributes;
 use kilter_process::{Cancel, Captured, Invocation, Output, SpawnError, Status};
+use kilter_provider::PreviewContext;
 
 use super::{Runner, System};
 
@@ -67,5 +69,21 @@ impl Runner for FakeRunner {
         let (code, said) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let output = |text: &str| Captured { bytes: text.as_bytes().to_vec(), dropped: 0 };
         Ok(Output { stdout: output(&said), stderr: output(&said), ..Output::of(Status::Code(code)) })
+    }
+}
+
+/// Catalog that declares one user.
+pub(crate) struct OneUser {
+    pub(crate) name: &'static str,
+    pub(crate) attributes: Attributes,
+}
+
+impl PreviewContext for OneUser {
+    fn may_change_before(&self, _: &str) -> bool {
+        false
+    }
+
+    fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
+        ((type_name, name) == ("user", self.name)).then_some(&self.attributes)
     }
 }

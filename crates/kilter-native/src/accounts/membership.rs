@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use ecow::{EcoString, eco_format};
 use kilter_model::{Attributes, State, Value};
-use kilter_provider::{Context, Declared, Insync, ValidationError};
+use kilter_provider::{Context, Declared, Insync, ReadOne, ValidationError, Wanted};
 
 use crate::value_text::{sealed_like, texts, word};
 
@@ -112,14 +112,22 @@ pub(crate) fn without<'a>(should: &'a Attributes, attribute: &str, left: &[EcoSt
     Cow::Owned(rest)
 }
 
-/// Makes the declaration that restores memberships exact: the account loses all others. `is` is the state without
-/// memberships that other resources of the run create.
-pub(crate) fn make_exact(before: &mut Attributes, attribute: &str, is: &State, exact: (&str, Value)) {
-    if let (Some(old), Some(names)) = (before.get(attribute), is.attributes.get(attribute)) {
-        let names = sealed_like(old, names.clone());
-        before.set(attribute, names);
+/// Makes the declaration that restores memberships exact: the account `name` loses all others. It reads the account
+/// again, because a state for a declaration has the memberships that other resources of the run create.
+pub(crate) fn make_exact(
+    provider: &dyn ReadOne,
+    name: &EcoString,
+    before: &mut Attributes,
+    attribute: &str,
+    exact: (&str, Value),
+) -> Result<(), EcoString> {
+    let Some(old) = before.get(attribute).cloned() else { return Ok(()) };
+    let whole = provider.get_one(&Context::empty(), Wanted::new(name, None)).map_err(|error| error.message)?;
+    if let Some(names) = whole.attributes.get(attribute) {
+        before.set(attribute, sealed_like(&old, names.clone()));
         before.set(exact.0, exact.1);
     }
+    Ok(())
 }
 
 fn lists(should: &Attributes, attribute: &str, name: &str) -> bool {

@@ -309,12 +309,7 @@ impl Revert for GroupProvider {
     }
 
     fn revert_values(&self, _: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
-        if before.get("members").is_none() {
-            return Ok(());
-        }
-        let whole = self.get_one(&Context::empty(), Wanted::new(&is.name, None)).map_err(|error| error.message)?;
-        membership::make_exact(before, "members", &whole, ("auth_membership", Value::from(true)));
-        Ok(())
+        membership::make_exact(self, &is.name, before, "members", ("auth_membership", Value::from(true)))
     }
 }
 

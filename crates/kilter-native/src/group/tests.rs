@@ -1,7 +1,7 @@
 use kilter_provider::{canonicalize_one, check, get_checked};
 
 use super::*;
-use crate::accounts::fake::Fake;
+use crate::accounts::fake::{Fake, OneUser};
 
 fn bench() -> (Fake, GroupProvider) {
     let fake = Fake::new(
@@ -110,25 +110,12 @@ fn group_is_found_by_number() {
     assert_eq!(names, ["60"]);
 }
 
-/// Catalog in which the user `bob` has these attributes.
-struct BobCatalog(Attributes);
-
-impl kilter_provider::PreviewContext for BobCatalog {
-    fn may_change_before(&self, _: &str) -> bool {
-        false
-    }
-
-    fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
-        ((type_name, name) == ("user", "bob")).then_some(&self.0)
-    }
-}
-
 #[test]
 fn removal_of_a_primary_group_is_predicted_to_fail_unless_its_user_leaves_it() {
     let (fake, provider) = bench();
     fake.write("group", "bob:x:1001:\nempty:x:51:\n");
     let preview = |name: &str, user: &[(&'static str, Value)]| {
-        let catalog = BobCatalog(user.iter().cloned().collect());
+        let catalog = OneUser { name: "bob", attributes: user.iter().cloned().collect() };
         let (name, is) = (name.into(), State::present(name, Attributes::new()));
         let cx = Context::empty().with_preview_context(&catalog);
         provider.set(&cx, &[Change::new(&name, &is, None, &[])], Mode::Preview).remove(0).failure

@@ -398,12 +398,7 @@ impl Revert for UserProvider {
     }
 
     fn revert_values(&self, _: &Attributes, is: &State, before: &mut Attributes) -> Result<(), EcoString> {
-        if before.get("groups").is_none() {
-            return Ok(());
-        }
-        let whole = self.get_one(&Context::empty(), Wanted::new(&is.name, None)).map_err(|error| error.message)?;
-        membership::make_exact(before, "groups", &whole, ("membership", Value::from("inclusive")));
-        Ok(())
+        membership::make_exact(self, &is.name, before, "groups", ("membership", Value::from("inclusive")))
     }
 }
 

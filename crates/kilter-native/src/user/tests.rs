@@ -2,7 +2,7 @@ use kilter_model::Difference;
 use kilter_provider::{canonicalize_one, check, get_checked};
 
 use super::*;
-use crate::accounts::fake::Fake;
+use crate::accounts::fake::{Fake, OneUser};
 
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000:Alice:/home/alice:/bin/sh\n\
                       old:$6$old:1001:1000::/:\n";
@@ -342,24 +342,11 @@ fn user_runs_after_its_groups_and_is_removed_before_them() {
     assert_eq!(edges(&[("ensure", "absent".into())]), ["alice After"]);
 }
 
-/// Catalog in which the user `old` has these attributes.
-struct OldCatalog(Attributes);
-
-impl kilter_provider::PreviewContext for OldCatalog {
-    fn may_change_before(&self, _: &str) -> bool {
-        false
-    }
-
-    fn declared(&self, type_name: &str, name: &str) -> Option<&Attributes> {
-        ((type_name, name) == ("user", "old")).then_some(&self.0)
-    }
-}
-
 #[test]
 fn number_of_another_user_is_predicted_to_fail_unless_that_user_leaves_it() {
     let (_fake, provider) = bench();
     let preview = |attributes: &[(&str, Value)], old: &[(&'static str, Value)]| {
-        let catalog = OldCatalog(old.iter().cloned().collect());
+        let catalog = OneUser { name: "old", attributes: old.iter().cloned().collect() };
         let cx = Context::empty().with_preview_context(&catalog);
         let (name, is, should) = ("new".into(), State::absent("new"), should(&provider, attributes));
         provider.set(&cx, &[Change::new(&name, &is, Some(&should), &[])], Mode::Preview).remove(0).failure

@@ -67,9 +67,12 @@ pub(super) fn surveyed(
         let resource = &catalog.resources[vertex.slot()];
         resource.is_hidden() || !resource.broken().is_empty()
     };
-    problems.extend(duplicate_claims(catalog, registry, &providers, &is_left_out));
-    problems.extend(conflicts(catalog, registry, &providers, &is_left_out));
-    problems.extend(opposites(catalog, registry, &providers, &is_left_out));
+    // An undo restores the former states of an object in their order.
+    if !catalog.is_undo {
+        for find in [duplicate_claims, conflicts, opposites] {
+            problems.extend(find(catalog, registry, &providers, &is_left_out));
+        }
+    }
     (providers, problems)
 }
 
@@ -159,10 +162,6 @@ fn duplicate_claims(
     is_left_out: &dyn Fn(ResourceId) -> bool,
 ) -> Vec<(ResourceId, ValidationError)> {
     let mut problems = Vec::new();
-    // An undo restores the former states of an object in their order.
-    if catalog.is_undo {
-        return problems;
-    }
     let mut owners: FxHashMap<(u16, EcoString), (&Resource, bool)> = FxHashMap::default();
     let all = catalog.resources.iter().zip(providers).zip((0..).map(ResourceId::first));
     for ((resource, at), vertex) in all.filter(|(_, vertex)| !is_left_out(*vertex)) {
@@ -189,10 +188,6 @@ fn conflicts(
     providers: &[u16],
     is_left_out: &dyn Fn(ResourceId) -> bool,
 ) -> Vec<(ResourceId, ValidationError)> {
-    // An undo restores the former states in their order.
-    if catalog.is_undo {
-        return Vec::new();
-    }
     let indexes = Indexes::new(registry);
     let lookup = Lookup::new(&catalog.resources, providers, registry, &indexes);
     // Usually the same type as in the last call.
@@ -228,10 +223,6 @@ fn opposites(
     is_left_out: &dyn Fn(ResourceId) -> bool,
 ) -> Vec<(ResourceId, ValidationError)> {
     let mut problems = Vec::new();
-    // An undo restores the former states of an object in their order.
-    if catalog.is_undo {
-        return problems;
-    }
     let used: BTreeSet<usize> = providers.iter().map(|at| usize::from(*at)).collect();
     for at in used {
         let vertices = || {

@@ -91,6 +91,12 @@ pub(crate) fn head(db: &rusqlite::Connection) -> rusqlite::Result<(i64, Digest)>
     Ok(found.unwrap_or((0, [0; DIGEST])))
 }
 
+/// Returns the columns of an event without its number.
+fn columns<'e>((event, resource): &'e (EventColumns<'_>, Option<i64>)) -> [ToSqlOutput<'e>; 5] {
+    let resource = resource.map_or(ToSqlOutput::Borrowed(ValueRef::Null), ToSqlOutput::from);
+    [event.run.into(), event.at.into(), event.kind.into(), resource, event.body.into()]
+}
+
 impl HistoryBatch<'_> {
     /// Adds the event that begins a run.
     ///
@@ -151,16 +157,6 @@ impl HistoryBatch<'_> {
 
     /// Inserts events with their resources.
     fn insert(&mut self, events: &[(EventColumns<'_>, Option<i64>)]) -> rusqlite::Result<()> {
-        let columns = |(event, resource): &_| -> [ToSqlOutput<'_>; 5] {
-            let (event, resource): (&EventColumns<'_>, &Option<i64>) = (event, resource);
-            [
-                event.run.into(),
-                event.at.into(),
-                event.kind.into(),
-                resource.map_or(ToSqlOutput::Borrowed(ValueRef::Null), ToSqlOutput::from),
-                event.body.into(),
-            ]
-        };
         let mut rest = events;
         if let (false, Some((first, others))) = (self.continues, events.split_first()) {
             let mut insert = self.transaction.prepare_cached(

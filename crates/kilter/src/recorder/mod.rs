@@ -9,6 +9,7 @@ mod observer;
 mod origin;
 mod owed;
 mod processes;
+mod queue;
 mod released;
 mod states;
 mod unchanged;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use ecow::{EcoString, eco_format};
-use kilter_history::{EventKind, History, HistoryBatch, HistoryError, NewEvent, ResourceKey, Retention, RunId};
+use kilter_history::{EventKind, History, HistoryBatch, HistoryError, NewEvent, Retention, RunId};
 use kilter_model::ResourceRef;
 use kilter_provider::Level;
 use kilter_runtime::{Event, Mode, Prepared, Report, ResourceReport, SealingKey, StateDir, Status};
@@ -35,6 +36,7 @@ pub(crate) use declarations::{CatalogDigests, names_digest, stays};
 pub(crate) use observer::RecordedObserver;
 use origin::RunOrigin;
 use processes::RecordedProcesses;
+use queue::{QueuedEvent, key};
 pub(crate) use released::kept_text;
 use released::name_released;
 pub(crate) use unchanged::Unchanged;
@@ -131,20 +133,6 @@ struct OpenRun {
     id: RunId,
     intents: Intents,
     key: Option<SealingKey>,
-}
-
-struct QueuedEvent {
-    at: i64,
-    kind: EventKind,
-    resource: Option<(EcoString, EcoString)>,
-    body: String,
-}
-
-impl QueuedEvent {
-    fn as_new(&self) -> NewEvent<'_> {
-        let resource = self.resource.as_ref().map(|(type_name, title)| key(type_name, title));
-        NewEvent { at: self.at, kind: self.kind, resource, body: &self.body }
-    }
 }
 
 impl Recorder {
@@ -466,11 +454,6 @@ impl Recorder {
         self.queue_processes(report);
         is_corrective
     }
-}
-
-/// Returns the key of a resource that the history knows already.
-fn key<'a>(type_name: &'a str, title: &'a str) -> ResourceKey<'a> {
-    ResourceKey { type_name, title, name: title }
 }
 
 impl Recorder {

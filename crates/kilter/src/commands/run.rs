@@ -400,8 +400,9 @@ impl<'r: 'scope, 'scope> ManifestSource for Manifests<'scope, '_, 'r> {
             return Reload::Wrong;
         };
         said.lines.iter().for_each(output::line);
-        // The files are still being written.
-        if self.noted.has_changed() {
+        // The files are still being written. Exports are written as a whole, and an event of a later one causes another
+        // read: a machine that exports without end does not delay the others.
+        if self.noted.has_changed_file() {
             take_apart(self.scope, Arc::new(new.prepared));
             return Reload::Unsettled;
         }

@@ -117,16 +117,20 @@ impl InputFiles {
             && files.iter().all(|(path, stamp)| others.get(path).is_some_and(|other| is_same(stamp, other)))
     }
 
-    /// Returns true if a file has certainly changed.
-    pub(crate) fn has_changed(&self) -> bool {
-        let is_another = |path: &PathBuf, stamp: &Option<Fingerprint>| {
-            Fingerprint::of(path).map(|now| now.id()) != stamp.as_ref().map(Fingerprint::id)
-        };
+    /// Returns true if a file, or the content of a directory, has certainly changed.
+    fn has_changed(&self) -> bool {
         let is_another_tree = |path: &PathBuf, stamps: &Vec<Fingerprint>| {
             !Fingerprint::of_tree(path).iter().map(Fingerprint::id).eq(stamps.iter().map(Fingerprint::id))
         };
+        self.has_changed_file() || self.trees.borrow().iter().any(|(path, stamps)| is_another_tree(path, stamps))
+    }
+
+    /// Returns true if a file has certainly changed. The content of directories does not count.
+    pub(crate) fn has_changed_file(&self) -> bool {
+        let is_another = |path: &PathBuf, stamp: &Option<Fingerprint>| {
+            Fingerprint::of(path).map(|now| now.id()) != stamp.as_ref().map(Fingerprint::id)
+        };
         self.files.borrow().iter().any(|(path, stamp)| is_another(path, stamp))
-            || self.trees.borrow().iter().any(|(path, stamps)| is_another_tree(path, stamps))
     }
 }
 

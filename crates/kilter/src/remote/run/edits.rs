@@ -128,7 +128,7 @@ impl<'a> HeldManifests<'a> {
         let files = InputFiles::default();
         let made = self.run.planner.compile(self.host, state.facts.clone(), &files);
         // The files are still being written.
-        if files.has_changed() {
+        if files.has_changed_file() {
             return;
         }
         state.files = files;
